@@ -9,6 +9,8 @@ use crate::api::outcome::met;
 #[cfg(feature = "sentinel")]
 use crate::driver::sentinels::Watch;
 use crate::error::Error;
+#[cfg(feature = "sentinel")]
+use crate::extra::Releases;
 use crate::front::Front;
 #[cfg(feature = "groups")]
 use crate::names::Names;
@@ -28,7 +30,8 @@ impl Builder {
         let watched = if let Targets::Service(it) = &targets { Some(it.clone()) } else { None };
         let (machine, servers, quorum) = self.machine(targets)?;
         #[cfg(feature = "sentinel")]
-        let (machine, servers, watch) = Watch::begin(watched, machine, servers).await?;
+        let (machine, servers, watch) =
+            Watch::begin(watched, machine, servers, Box::new(Releases::default())).await?;
         let count = servers.endpoints.len();
         let meter = Arc::new(Meter::new(self.observer.clone()));
         let (driver, task) = driver::new(machine, servers, meter);

@@ -1,6 +1,5 @@
 //! From settings to a machine, and where its servers are.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
@@ -75,7 +74,7 @@ impl Builder {
         };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let servers = Servers {
-            endpoints: endpoints.into_iter().map(Arc::new).collect(),
+            endpoints: endpoints.into(),
             #[cfg(feature = "sentinel")]
             service: None,
             tls,

@@ -16,29 +16,23 @@ use crate::stats::AtServer;
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
         self.look_again();
-        let (shared, endpoint) = (Arc::downgrade(self), self.servers.endpoint(link));
+        let (shared, turn) = (Arc::downgrade(self), self.servers.turn());
         drop(clock::spawn_on(&self.runtime, async move {
-            let dialled = dial(&shared, link, &endpoint, within).await;
+            let dialled = dial(&shared, link, within).await;
             if let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) {
-                shared.note_dialled(link, &endpoint, dialled);
+                shared.note_dialled(link, turn, dialled);
             }
         }));
     }
 
-    fn note_dialled(
-        &self,
-        link: usize,
-        endpoint: &Arc<Endpoint>,
-        dialled: Result<Opened<Halves>, Unopened>,
-    ) {
+    fn note_dialled(&self, link: usize, turn: u32, dialled: Result<Opened<Halves>, Unopened>) {
         let dialled = dialled.map(|Opened { socket: (read, write), bytes, handshake }| {
             // Outside of the mutex: what counts may be a user's code.
-            let counted = AtServer::connection(&endpoint.address);
+            let counted = AtServer::connection(&self.address(link));
             (Arc::new(Writer::new(link, write, counted)), (read, bytes, handshake))
         });
         let mut state = self.lock();
-        if !Arc::ptr_eq(endpoint, &self.servers.endpoint(link)) {
-            // The link leads to another server by now.
+        if turn != self.servers.turn() {
             return;
         }
         let wire = &mut state.wires[link];
@@ -82,7 +76,7 @@ pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -
     }
 }
 
-fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Arc<Endpoint>> {
+fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Endpoint> {
     Some(shared.upgrade()?.servers.endpoint(link))
 }
 
@@ -90,18 +84,18 @@ fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Arc<Endpoint>> {
 async fn dial(
     shared: &Weak<Shared>,
     link: usize,
-    endpoint: &Arc<Endpoint>,
     within: Duration,
 ) -> Option<Result<Opened<Halves>, Unopened>> {
     let opening = {
         let shared = shared.upgrade()?;
         let state = shared.lock();
+        let endpoint = shared.servers.endpoint(link);
         let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
         // A server that all its clients come back to at once is not asked for each handshake several times.
         let is_again = state.wires[link].is_again;
         Opening {
             tls: tls.map(|tls| if is_again { tls.patient() } else { tls.clone() }),
-            endpoint: Arc::clone(endpoint),
+            endpoint,
             settings: *state.machine.settings(),
             dead_after: shared.servers.dead_after,
             began_at: clock::now(),

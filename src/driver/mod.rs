@@ -59,7 +59,7 @@ const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
 /// Where servers are, and how they are dialled.
 pub(crate) struct Servers {
-    pub(crate) endpoints: Box<[Arc<Endpoint>]>,
+    pub(crate) endpoints: Box<[Endpoint]>,
     /// Whose master the one link leads to.
     #[cfg(feature = "sentinel")]
     pub(crate) service: Option<Arc<service::Service>>,
@@ -130,12 +130,20 @@ impl Servers {
     }
 
     /// Where a link leads to now.
-    pub(crate) fn endpoint(&self, link: usize) -> Arc<Endpoint> {
+    pub(crate) fn endpoint(&self, link: usize) -> Endpoint {
         #[cfg(feature = "sentinel")]
         if let Some(service) = &self.service {
             return service.master();
         }
-        Arc::clone(&self.endpoints[link])
+        self.endpoints[link].clone()
+    }
+
+    /// How often links were led to other servers.
+    fn turn(&self) -> u32 {
+        #[cfg(feature = "sentinel")]
+        return self.service.as_ref().map_or(0, |service| service.turn());
+        #[cfg(not(feature = "sentinel"))]
+        0
     }
 }
 

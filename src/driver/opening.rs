@@ -8,7 +8,6 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -143,7 +142,7 @@ pub(super) type Halves = (ReadHalf, WriteHalf);
 
 /// How to open a connection to one server.
 pub(super) struct Opening {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Endpoint,
     /// Where the endpoint wants it.
     pub(super) tls: Option<Client>,
     pub(super) settings: Settings,
@@ -169,7 +168,7 @@ impl Opening {
     }
 
     pub(super) async fn open(&self, login: &Login) -> Result<Opened<Halves>, Unopened> {
-        let Endpoint { address, tls, .. } = &*self.endpoint;
+        let Endpoint { address, tls, .. } = &self.endpoint;
         if *tls && self.tls.is_none() {
             return Err(OpenError::NoTls.into());
         }
@@ -198,8 +197,7 @@ impl Opening {
         at: Option<SocketAddr>,
         login: &Login,
     ) -> Result<Opened<Halves>, Unopened> {
-        let Self { endpoint, tls, settings, dead_after, .. } = self;
-        let address = &endpoint.address;
+        let Self { endpoint: Endpoint { address, .. }, tls, settings, dead_after, .. } = self;
         let whole = self.whole();
         let left = self.left(self.dial_within());
         let dialling = open(address, at, tls.as_ref(), *dead_after, left);

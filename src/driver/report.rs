@@ -45,7 +45,7 @@ impl Shared {
         self.servers.fingerprint.as_deref()
     }
 
-    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = Arc<Endpoint>> {
+    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = Endpoint> {
         (0..self.servers.endpoints.len()).map(|link| self.servers.endpoint(link))
     }
 
@@ -80,7 +80,7 @@ impl Servers {
         let servers = machine.report(id, clock::now()).enumerate();
         let refusal = |text: &[u8]| refusal(machine, machine.names(id), text);
         let report = servers.map(|(link, answer)| ServerReport {
-            server: self.endpoint(link).address.to_string(),
+            server: machine.address(link).to_owned(),
             vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(link)),
             round_trip: answer.round_trip,
         });
@@ -105,7 +105,7 @@ impl Servers {
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let unmet = machine.unmet().map(|(link, said)| ServerReport {
-            server: self.endpoint(link).address.to_string(),
+            server: machine.address(link).to_owned(),
             vote: self.vote_of(&said, None, ServerError::new, || why(link)),
             round_trip: None,
         });

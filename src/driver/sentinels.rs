@@ -22,7 +22,7 @@ use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Report, ServerReport, Vote};
-use crate::machine::Machine;
+use crate::machine::{Machine, Memory};
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
@@ -71,15 +71,15 @@ enum Finding {
 impl Shared {
     /// Leads the link to another server.
     fn go_over(self: &Arc<Self>, service: &Service, master: Endpoint, votes_at: Moment) {
-        let now = clock::now();
-        AtServer::announce(&master.address);
+        let (now, left, address) = (clock::now(), service.address(), master.address.to_string());
+        AtServer::announce(&address);
         let mut state = self.lock();
-        let left = service.follow(master);
+        service.follow(master);
         state.dialled.clear();
         state.wires[0].why = None;
-        state.machine.moved(0, votes_at, now);
+        state.machine.moved(0, address, votes_at, now);
         self.carry_out(state, now, usize::MAX);
-        self.meter.logins().forget(&left.address.to_string());
+        self.meter.logins().forget(&left);
     }
 }
 
@@ -99,6 +99,7 @@ impl Watch {
         watched: Option<Watched>,
         mut machine: Machine,
         mut servers: Servers,
+        memory: Box<dyn Memory>,
     ) -> Result<(Machine, Servers, Option<Self>), Error> {
         let Some(watched) = watched else { return Ok((machine, servers, None)) };
         let Watched { sentinels, service: name, template } = watched;
@@ -123,7 +124,8 @@ impl Watch {
         };
         watch.mastership.follow(&found);
         watch.service.follow(watch.endpoint(&found.master));
-        machine.moved(0, votes_at(&found), clock::now());
+        machine.moved(0, watch.service.address(), votes_at(&found), clock::now());
+        machine.remembers(0, memory);
         servers.service = Some(Arc::clone(&watch.service));
         Ok((machine, servers, Some(watch)))
     }

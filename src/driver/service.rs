@@ -1,6 +1,6 @@
 //! What a driver knows of a service that Sentinels watch: which server is its master.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
@@ -9,7 +9,8 @@ use crate::server::endpoint::Endpoint;
 
 /// See the module's documentation.
 pub(crate) struct Service {
-    master: Mutex<Arc<Endpoint>>,
+    /// And how many were before.
+    master: Mutex<(Endpoint, u32)>,
     /// Rung where the master may be another.
     pub(super) wanted: Notify,
     /// What Sentinels refuse, for want of a right, a line each.
@@ -18,17 +19,25 @@ pub(crate) struct Service {
 
 impl Service {
     pub(super) fn new(master: Endpoint) -> Self {
-        let (master, refused) = (Mutex::new(Arc::new(master)), Mutex::default());
-        Self { master, wanted: Notify::new(), refused }
+        Self { master: Mutex::new((master, 0)), wanted: Notify::new(), refused: Mutex::default() }
     }
 
-    pub(super) fn master(&self) -> Arc<Endpoint> {
-        Arc::clone(&lock(&self.master))
+    pub(super) fn master(&self) -> Endpoint {
+        lock(&self.master).0.clone()
     }
 
-    /// Another server is the master; which one was.
-    pub(super) fn follow(&self, master: Endpoint) -> Arc<Endpoint> {
-        std::mem::replace(&mut *lock(&self.master), Arc::new(master))
+    pub(super) fn address(&self) -> String {
+        lock(&self.master).0.address.to_string()
+    }
+
+    pub(super) fn turn(&self) -> u32 {
+        lock(&self.master).1
+    }
+
+    /// Another server is the master.
+    pub(super) fn follow(&self, successor: Endpoint) {
+        let mut master = lock(&self.master);
+        *master = (successor, master.1.wrapping_add(1));
     }
 
     pub(super) fn refused(&self) -> Vec<String> {

@@ -88,6 +88,10 @@ impl Shared {
     }
 
     pub(crate) fn address(&self, link: usize) -> String {
-        self.servers.endpoint(link).address.to_string()
+        #[cfg(feature = "sentinel")]
+        if let Some(service) = &self.servers.service {
+            return service.address();
+        }
+        self.servers.endpoints[link].address.to_string()
     }
 }

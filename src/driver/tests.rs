@@ -99,7 +99,7 @@ pub(super) fn connect_with(
     let (credentials_within, dead_after) = (Duration::from_secs(5), Duration::from_secs(4));
     let tls = tls();
     let servers = Servers {
-        endpoints: endpoints.into_iter().map(Arc::new).collect(),
+        endpoints,
         #[cfg(feature = "sentinel")]
         service: None,
         tls,

@@ -5,6 +5,8 @@ pub(crate) mod election;
 #[cfg(any(test, feature = "groups"))]
 pub(crate) mod groups;
 mod queue;
+#[cfg(any(test, feature = "sentinel"))]
+mod releases;
 mod script;
 #[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
@@ -12,6 +14,9 @@ pub(crate) mod sharing;
 pub(crate) mod takeover;
 
 pub(crate) use self::queue::QUEUE;
+#[cfg(any(test, feature = "sentinel"))]
+#[cfg_attr(any(test, feature = "_engine"), allow(unused_imports))]
+pub(crate) use self::releases::Releases;
 pub(crate) use self::script::script;
 use crate::machine::Script;
 

@@ -26,7 +26,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(is_alone: bool) -> Self {
+    pub(crate) fn new(is_alone: bool) -> Self {
         Self { bytes: BytesMut::new(), is_stamped: false, is_whole: false, is_alone }
     }
 

@@ -368,8 +368,8 @@ impl Lease {
             (What::Repair, Some(alone)) => (alone.repair)(question),
             _ => (self.asks_as().acquire)(question),
         }
-        if let (What::Release, Some(moves)) = (what, &mut link.moves) {
-            moves.remember(command, now);
+        if let (What::Release, Some(memory)) = (what, &mut link.memory) {
+            memory.note(command, now);
         }
         link.say(command, to, now);
     }

@@ -15,7 +15,7 @@ use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts}
 
 use super::command::Command;
 use super::ids::{BatchId, CallId, LeaseId};
-use super::moves::Moves;
+use super::moves::Memory;
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
@@ -214,8 +214,10 @@ pub(super) struct Link {
     pub(super) ready_at: Moment,
     /// When a server is left that has said that it is a replica.
     pub(super) leave_at: Option<Moment>,
-    /// Of one that may lead to another server.
-    pub(super) moves: Option<Box<Moves>>,
+    /// It leads to another server since, which has still to be met, and may not vote before this.
+    pub(super) is_elsewhere: bool,
+    pub(super) settles_at: Moment,
+    pub(super) memory: Option<Box<dyn Memory>>,
     pub(super) secrets: Secrets,
     pub(super) breaker: Breaker,
     /// The next script is sent itself, and not its digest.
@@ -257,7 +259,9 @@ impl Link {
             votes_at: dial_at,
             ready_at: dial_at,
             leave_at: None,
-            moves: None,
+            is_elsewhere: false,
+            settles_at: Moment::from_nanos(0),
+            memory: None,
             secrets: Secrets::default(),
             breaker: Breaker::default(),
             sends_whole: false,

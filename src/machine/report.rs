@@ -220,7 +220,9 @@ impl Machine {
                 if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
             }
             None => match link.refusal(now) {
-                Some(Failing::Quarantined(wait)) if link.is_settling(now) => Said::Settling(wait),
+                Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {
+                    Said::Settling(wait)
+                }
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),

@@ -10,7 +10,7 @@ use leasehold_resp::DecodeError;
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Has;
-use super::link::{Fault, Link, State, To};
+use super::link::{Fault, Link, State};
 use super::session::{Sighting, Step};
 use crate::policy::fitness::{Facts, Standing, Unfit, run_id, warnings};
 use crate::policy::{Backoff, Code, Failing, Moment};
@@ -46,11 +46,6 @@ impl Link {
             _ => Some(Failing::Otherwise),
         }
     }
-
-    /// Whether it waits for all clients to leave the server before it, where it may not vote yet.
-    pub(super) fn is_settling(&self, now: Moment) -> bool {
-        self.moves.as_ref().is_some_and(|moves| moves.votes_at(now) == self.votes_at)
-    }
 }
 
 impl Machine {
@@ -77,7 +72,7 @@ impl Machine {
             let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
             (link.sighting, is_another) = (Some(sighting), other);
         }
-        link.votes_at = link.moves.as_ref().map_or(now, |moves| moves.votes_at(now));
+        link.votes_at = link.settles_at.max(now);
         link.warnings = warnings(info).collect();
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;
@@ -103,28 +98,6 @@ impl Machine {
             .filter(|(other, link)| *other != server && link.is_ready() && is_it(link))
             .map(|(other, _)| other)
             .next()
-    }
-
-    /// The link leads to another server from here on, which may not vote before `votes_at`. What the driver has begun to
-    /// dial for it, and not said yet, is over.
-    pub(crate) fn moved(&mut self, server: usize, votes_at: Moment, now: Moment) {
-        self.end_link(server, Fault::Closed, now);
-        let link = &mut self.links[server];
-        link.moves.get_or_insert_default().begin(votes_at);
-        // What is known of the run before says nothing of how long this one has lasted.
-        (link.sighting, link.failed, link.is_down) = (None, 0, false);
-        link.state = State::Down { dial_at: now, soonest: now };
-        self.note(now);
-    }
-
-    /// A server is met that takes the place of another: it is told once more what may not have come to it.
-    pub(super) fn takes_over(&mut self, server: usize, now: Moment) -> bool {
-        let link = &mut self.links[server];
-        let Some(again) = link.moves.as_mut().and_then(|moves| moves.met(now)) else {
-            return false;
-        };
-        again.for_each(|release| link.say(&release, To::Nobody, now));
-        true
     }
 
     /// The server says that it is a replica. Some time later it is left: it may have been promoted by then, or its name lead

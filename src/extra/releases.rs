@@ -1,0 +1,57 @@
+//! What was given back lately, for a server that takes the place of another: a replica that is promoted knows nothing of
+//! what the master was told after that, and has locks that nobody holds any more, for as long as their TTL.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::machine::{Command, Memory};
+use crate::policy::Moment;
+
+/// A successor that serves for longer than this is followed by then.
+const REMEMBERED_FOR: Duration = Duration::from_secs(5);
+/// Maximum releases that are remembered: the oldest are forgotten.
+const REMEMBERED_MAX: usize = 2048;
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Releases(VecDeque<(Moment, Command)>);
+
+impl Memory for Releases {
+    fn note(&mut self, release: &Command, now: Moment) {
+        let is_old = |(at, _): &(Moment, Command)| now.since(*at) > REMEMBERED_FOR;
+        while self.0.len() >= REMEMBERED_MAX || self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
+        }
+        self.0.push_back((now, release.clone()));
+    }
+
+    fn tell_again(&mut self, now: Moment, tell: &mut dyn FnMut(&Command)) {
+        let is_recent = |(at, _): &(Moment, Command)| now.since(*at) <= REMEMBERED_FOR;
+        self.0.drain(..).filter(is_recent).for_each(|(_, release)| tell(&release));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_back_lately_is_remembered_up_to_a_bound_and_taken_once() {
+        let at = |ms| Moment::from_nanos(0).after(Duration::from_millis(ms));
+        let mut releases = Releases::default();
+        let note = |releases: &mut Releases, ms| releases.note(&Command::new(true), at(ms));
+        let told = |releases: &mut Releases, ms| {
+            let mut told = 0;
+            releases.tell_again(at(ms), &mut |_| told += 1);
+            told
+        };
+        note(&mut releases, 0);
+        note(&mut releases, 4000);
+        assert_eq!([6000; 2].map(|ms| told(&mut releases, ms)), [1, 0]);
+        note(&mut releases, 0);
+        note(&mut releases, 5001);
+        assert_eq!(releases.0.len(), 1, "what is old makes room");
+        (0..3000).for_each(|_| note(&mut releases, 5002));
+        assert_eq!(told(&mut releases, 5003), REMEMBERED_MAX);
+    }
+}
