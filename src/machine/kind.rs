@@ -8,6 +8,10 @@ use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::Ballot;
 
+/// What a kind is told beside the names of a lease.
+pub(crate) type Words = [Box<[u8]>];
+type Wait = fn(Question<'_>, [&[u8]; 3]);
+
 /// A question to servers.
 pub(crate) struct Question<'a> {
     pub(crate) command: &'a mut Command,
@@ -71,12 +75,12 @@ pub(crate) struct Kind {
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
     /// None where each request asks again and again for itself.
-    pub(crate) wait: Option<fn(Question<'_>, [&[u8]; 3])>,
+    pub(crate) wait: Option<Wait>,
     pub(crate) release: fn(Question<'_>),
     /// How it is kept, where the lock's key alone does not have it.
     pub(crate) alone: Option<Alone>,
     /// Those of the words that are keys of locks which it has beside its own.
-    pub(crate) also: fn(&[Box<[u8]>]) -> &[Box<[u8]>],
+    pub(crate) also: fn(&Words) -> &Words,
     /// What it is from its grant on, where it is taken from its holder: such a request contends with nobody.
     pub(crate) becomes: Option<&'static Kind>,
 }
@@ -84,18 +88,18 @@ pub(crate) struct Kind {
 impl Kind {
     /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one.
     pub(super) fn stands_in_line(&self) -> bool {
-        let may_not = cfg!(any(test, feature = "groups", feature = "sharing"));
+        let may_not = cfg!(any(test, feature = "_kinds"));
         !may_not || self.is_exclusive && self.wait.is_some()
     }
 
     /// Where no other kind is compiled, the compiler drops what others need.
     pub(super) fn is_exclusive(&self) -> bool {
-        !cfg!(any(test, feature = "sharing")) || self.is_exclusive
+        !cfg!(any(test, feature = "_kinds")) || self.is_exclusive
     }
 
     /// See [`Kind::also`].
-    pub(super) fn also<'a>(&self, words: &'a [Box<[u8]>]) -> &'a [Box<[u8]>] {
-        if cfg!(any(test, feature = "groups")) { (self.also)(words) } else { &[] }
+    pub(super) fn also<'a>(&self, words: &'a Words) -> &'a Words {
+        if cfg!(any(test, feature = "_kinds")) { (self.also)(words) } else { &[] }
     }
 }
 

@@ -66,7 +66,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 mod told;
-#[cfg(any(test, feature = "sharing"))]
+#[cfg(any(test, feature = "_kinds"))]
 mod turn;
 mod waits;
 mod watch;
@@ -92,6 +92,6 @@ pub(crate) use self::moves::Memory;
 pub(crate) use self::report::Said;
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
-#[cfg(any(test, feature = "sharing"))]
+#[cfg(any(test, feature = "_kinds"))]
 pub(crate) use self::turn::TurnedDown;
 pub(crate) use self::waits::Waiting;
