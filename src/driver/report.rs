@@ -10,6 +10,8 @@ use super::{Servers, Shared};
 use crate::clock;
 use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
+#[cfg(feature = "sharing")]
+use crate::extra::sharing;
 use crate::machine::{Fault, LeaseId, Machine, Said, Script, scripts_within};
 use crate::names::Names;
 use crate::net::open_error::OpenError;
@@ -78,7 +80,7 @@ impl Servers {
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let servers = machine.report(id, clock::now()).enumerate();
-        let refusal = |text: &[u8]| refusal(machine, machine.names(id), text);
+        let refusal = |text: &[u8]| refusal(machine, Some(id), text);
         let report = servers.map(|(link, answer)| ServerReport {
             server: machine.address(link).to_owned(),
             vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(link)),
@@ -242,8 +244,8 @@ impl Servers {
     }
 }
 
-/// An error of a question about this lock, if it is known about which. Which script it was, if it was one, the server says.
-pub(super) fn refusal(machine: &Machine, names: Option<&Names>, text: &[u8]) -> ServerError {
+/// An error of a question of this lease, if it is known of which. Which script it was, if it was one, the server says.
+pub(super) fn refusal(machine: &Machine, id: Option<LeaseId>, text: &[u8]) -> ServerError {
     let error = ServerError::new(text);
     if error.is_about_channels() {
         return error.lacking("&leasehold:*".to_owned());
@@ -257,8 +259,17 @@ pub(super) fn refusal(machine: &Machine, names: Option<&Names>, text: &[u8]) -> 
     let scripts = &machine.settings().scripts;
     let script =
         scripts.loaded().iter().chain(scripts.others).find(is_it).map_or("", |script| script.text);
+    let names = id.and_then(|id| machine.names(id));
     let queue = names.map(Names::queue);
     let keys =
         names.zip(queue.as_deref()).map(|(names, queue)| [names.lock(), names.fence(), queue]);
+    #[cfg(feature = "sharing")]
+    if let (Some((kind, _)), Some(names), Some(keys)) =
+        (id.and_then(|id| machine.kind(id)), names, &keys)
+    {
+        if sharing::has_shares(kind) {
+            return error.about(script, &[&keys[..], &[&names.shares()]].concat());
+        }
+    }
     error.about(script, keys.as_ref().map_or(&[], |keys| keys))
 }

@@ -121,6 +121,11 @@ static PLAINLY_WHOLE: Kind =
 /// The same in the place of the only share.
 static UPGRADED: Kind = Kind { acquire: |question| turn(question, b"upgrade"), read, ..ALL };
 
+/// Whether a lease of this kind has to do with the key of the shares.
+pub(crate) fn has_shares(kind: &Kind) -> bool {
+    [&SHARES, &WHOLE, &PLAINLY_WHOLE, &UPGRADED].into_iter().any(|known| std::ptr::eq(known, kind))
+}
+
 fn read(reply: &Frame) -> Option<Answer> {
     let Frame::Array(items) = reply else { return None };
     match items.get(1..)? {

@@ -94,6 +94,18 @@ async fn fenced_locks_need_two_rights_more() {
     eventually("a dropped one is free", || !exists(&server, "app:a")).await;
 }
 
+#[cfg(feature = "sharing")]
+#[tokio::test]
+async fn shares_name_the_key_and_the_command_that_they_may_not_use() {
+    for right in ["~{app:*}:shares", "+zadd"] {
+        let mut rules = [rights::of("waiting"), rights::row("shares")].concat();
+        rules.retain(|rule| rule != right);
+        let server = server_with(&rules);
+        let locker = locker(&server, LONG).await;
+        assert_names(&told(locker.try_read("a").await), &right.replace('*', "a"));
+    }
+}
+
 #[tokio::test]
 async fn waiting_needs_the_rights_to_a_queue_and_to_be_told() {
     let server = server_with(&rights::of("waiting"));

@@ -49,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "clock",
             "names",
             "machine",
+            "extra",
             "error",
             "stats",
             "net",
