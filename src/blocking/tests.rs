@@ -27,10 +27,9 @@ fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
     );
     let wrong = servers[0].url().replace("redis://", "redis://nobody:wrong@");
     assert_eq!(Locker::connect(&wrong).err().unwrap().kind(), ErrorKind::Auth);
-    assert_eq!(
-        Locker::connect("redis-cluster://127.0.0.1").err().unwrap().kind(),
-        ErrorKind::Misuse
-    );
+    for moving in ["redis-cluster://127.0.0.1", "redis-sentinel://127.0.0.1/main"] {
+        assert_eq!(Locker::connect(moving).err().unwrap().kind(), ErrorKind::Misuse);
+    }
 }
 
 #[test]
