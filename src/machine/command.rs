@@ -5,6 +5,7 @@ use bytes::BytesMut;
 use leasehold_resp::{Decimal, encode_parts};
 
 use super::script::Script;
+use crate::policy::Moment;
 
 const DIGEST_LENGTH: usize = 40;
 /// The first words of nearly all calls: the digest is to be put in, and the count of keys to be added.
@@ -23,6 +24,14 @@ pub(crate) struct Command {
     pub(super) is_whole: bool,
     /// There is no other server.
     pub(crate) is_alone: bool,
+}
+
+/// What servers of a link were told lately.
+pub(crate) trait Memory: Send {
+    /// A release is written.
+    fn note(&mut self, release: &Command, now: Moment);
+    /// A server is met that may not have heard of all: it is told by `tell`.
+    fn tell_again(&mut self, now: Moment, tell: &mut dyn FnMut(&Command));
 }
 
 impl Command {

@@ -13,9 +13,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts};
 
-use super::command::Command;
+use super::command::{Command, Memory};
 use super::ids::{BatchId, CallId, LeaseId};
-use super::moves::Memory;
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};

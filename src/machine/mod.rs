@@ -80,7 +80,7 @@ pub(crate) use self::acquire::Options;
 pub(crate) use self::answer::Answer;
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::call::{Call, Called};
-pub(crate) use self::command::Command;
+pub(crate) use self::command::{Command, Memory};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
@@ -91,7 +91,6 @@ pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
 pub(crate) use self::link::Fault;
-pub(crate) use self::moves::Memory;
 pub(crate) use self::report::Said;
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;

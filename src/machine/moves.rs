@@ -5,18 +5,10 @@
 //! server; what was given back lately is given back once more. A release names an owner that is never used again, so it
 //! can do no harm.
 
-use super::command::Command;
+use super::command::Memory;
 use super::core::Machine;
 use super::link::{Fault, State, To};
 use crate::policy::Moment;
-
-/// What servers of a link were told lately.
-pub(crate) trait Memory: Send {
-    /// A release is written.
-    fn note(&mut self, release: &Command, now: Moment);
-    /// A server is met that may not have heard of all: it is told by `tell`.
-    fn tell_again(&mut self, now: Moment, tell: &mut dyn FnMut(&Command));
-}
 
 impl Machine {
     /// From here on the link remembers what it tells.
@@ -58,7 +50,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::super::tests::{Bench, acquire, greeting, settings, stamp, text};
-    use super::super::{Effect, Fault, Login, Said, Settings};
+    use super::super::{Command, Effect, Fault, Login, Said, Settings};
     use super::*;
     use crate::names::Names;
     use crate::policy::fitness::Rules;
