@@ -19,9 +19,11 @@ impl Machine {
     /// The link leads to another server from here on, which may not vote before `votes_at`. What the driver has begun to
     /// dial for it, and not said yet, is over.
     pub(crate) fn moved(&mut self, server: usize, address: String, votes_at: Moment, now: Moment) {
+        // Those that wait for the connection wait for the next one.
+        let awaited = std::mem::take(&mut self.links[server].awaited);
         self.end_link(server, Fault::Closed, now);
         let link = &mut self.links[server];
-        link.address = address.into();
+        (link.address, link.awaited) = (address.into(), awaited);
         (link.is_elsewhere, link.settles_at) = (true, votes_at);
         // What is known of the run before says nothing of how long this one has lasted.
         (link.sighting, link.failed, link.is_down) = (None, 0, false);
@@ -145,6 +147,17 @@ mod tests {
         bench.pass(wait);
         acquire(&mut bench, b"a");
         answer(&mut bench, "b");
+        assert!(holds(&bench, b"a"));
+    }
+
+    #[test]
+    fn what_waits_for_the_connection_waits_for_the_successors() {
+        let mut bench = followed();
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        acquire(&mut bench, b"a");
+        bench.pass(Duration::from_millis(100));
+        bench.machine.moved(0, "b".into(), bench.now, bench.now);
+        meet(&mut bench, "b");
         assert!(holds(&bench, b"a"));
     }
 
