@@ -12,12 +12,18 @@ mod groups;
 pub(crate) mod inspect;
 #[cfg(feature = "inspect")]
 pub(crate) mod list;
+#[cfg(feature = "inspect")]
+mod look;
+#[cfg(feature = "inspect")]
+mod onlooker;
 #[cfg(all(feature = "inspect", any(test, feature = "family")))]
 pub(crate) mod primitives;
 #[cfg(all(feature = "inspect", any(test, feature = "election")))]
 pub(crate) mod seat;
 #[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
+#[cfg(all(feature = "inspect", not(any(test, feature = "_engine"))))]
+mod spot;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;
 #[cfg(feature = "inspect")]
@@ -34,6 +40,8 @@ use crate::error::Error;
 use crate::front::Front;
 use crate::lock::guard::Guard;
 use crate::lock::one_or_many::OneOrMany;
+#[cfg(all(feature = "inspect", any(test, feature = "_engine")))]
+use crate::lock::spot;
 use crate::names::Names;
 use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;

@@ -87,12 +87,6 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Whether a value that begins so may be one of ours.
-#[cfg(feature = "inspect")]
-pub(crate) fn begins_as_ours(value: &[u8]) -> bool {
-    value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -40,7 +40,7 @@ impl Locker {
         self.driver.look(|machine| machine.holds(names))
     }
 
-    #[cfg(any(test, feature = "takeover"))]
+    #[cfg(any(test, feature = "inspect", feature = "takeover"))]
     pub(crate) fn fingerprint(&self) -> Option<&str> {
         self.driver.fingerprint()
     }

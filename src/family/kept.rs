@@ -2,7 +2,6 @@
 //! keys that it has and how they are read (`scripts/kept.lua` reads them, and the head of each primitive's own
 //! script describes them).
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -13,9 +12,9 @@ use super::rate::Rate;
 use super::site::Site;
 use super::{barrier, idempotency, latch, limit, once};
 use crate::error::Error;
-use crate::lock::answer::Reason;
-use crate::lock::engine::Engine;
-use crate::lock::names::{Key, Names};
+use crate::front::Front;
+use crate::names::{Key, Names};
+use crate::net::reason::Reason;
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
@@ -147,7 +146,7 @@ impl Row {
     /// What each server keeps: none where it keeps nothing, or what no primitive of this kind has written.
     pub(crate) async fn look(
         &self,
-        engine: &Arc<Engine>,
+        engine: &Front,
         names: &Names,
     ) -> Vec<(usize, Result<Option<Kept>, Reason>)> {
         let site = self.site(engine, names);
@@ -171,15 +170,15 @@ impl Row {
     /// No server gave a usable answer.
     pub(crate) fn unserved(
         &self,
-        engine: &Arc<Engine>,
+        engine: &Front,
         names: &Names,
         failures: Vec<(usize, Reason)>,
     ) -> Error {
         self.site(engine, names).unserved(failures)
     }
 
-    fn site(&self, engine: &Arc<Engine>, names: &Names) -> Site {
-        Site::new(Arc::clone(engine), names.clone(), self.primitive)
+    fn site(&self, engine: &Front, names: &Names) -> Site {
+        Site::new(engine.clone(), names.clone(), self.primitive)
     }
 
     fn kept(&self, now_micros: u64, values: &[Value]) -> Option<Kept> {

@@ -67,11 +67,7 @@ mod likely;
 mod limit;
 #[cfg(any(test, feature = "_engine"))]
 mod lines;
-#[cfg(feature = "inspect")]
-pub(crate) mod look;
 pub(crate) mod one_or_many;
-#[cfg(feature = "inspect")]
-pub(crate) mod onlooker;
 pub(crate) mod order;
 #[cfg(any(test, feature = "_engine"))]
 mod outlook;
@@ -108,6 +104,8 @@ mod sharing;
 pub(crate) mod shutdown;
 #[cfg(any(test, feature = "_engine"))]
 mod spans;
+#[cfg(all(feature = "inspect", any(test, feature = "_engine")))]
+pub(crate) mod spot;
 #[cfg(any(test, feature = "_engine"))]
 mod standing;
 #[cfg(any(test, feature = "_engine"))]

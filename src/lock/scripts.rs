@@ -16,6 +16,11 @@ static CATALOG: [Script; 6] = [
     script!("queue.lua"),
 ];
 
+#[cfg(feature = "inspect")]
+static INSPECT: Script = script!(whole "inspect.lua");
+#[cfg(all(feature = "inspect", not(any(test, feature = "_engine"))))]
+static SHARE: Script = script!("share.lua");
+
 /// All scripts that are needed for locks, in the order in which connections load them.
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) fn catalog() -> &'static [Script] {
@@ -34,8 +39,8 @@ pub(crate) fn release() -> &'static Script {
     &CATALOG[2]
 }
 
-#[cfg(any(test, feature = "_engine"))]
-pub(super) fn holder() -> &'static Script {
+#[cfg(any(test, feature = "_engine", feature = "inspect"))]
+pub(crate) fn holder() -> &'static Script {
     &CATALOG[3]
 }
 
@@ -45,4 +50,14 @@ pub(crate) fn repair() -> &'static Script {
 
 pub(crate) fn queue() -> &'static Script {
     &CATALOG[5]
+}
+
+#[cfg(feature = "inspect")]
+pub(crate) fn inspect() -> &'static Script {
+    &INSPECT
+}
+
+#[cfg(all(feature = "inspect", not(any(test, feature = "_engine"))))]
+pub(crate) fn share() -> &'static Script {
+    &SHARE
 }

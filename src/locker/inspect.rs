@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use super::Locker;
+use super::look::{Looked, end, look_all};
+use super::spot::Spot;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
 use crate::error::{Error, Kind};
-use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, Through, end, look};
-use crate::lock::names::Names;
+use crate::names::Names;
+use crate::net::reason::Reason;
 use crate::race::all;
-use crate::server::place::Place;
 
 impl Locker {
     /// Shows the holder of the lock `name`, from the answers of all reachable servers. Changes nothing on
@@ -39,8 +39,7 @@ impl Locker {
     /// Dropping the future has no effect.
     pub async fn inspect(&self, name: impl AsRef<[u8]>) -> Result<LockView, Error> {
         let names = [self.name(name.as_ref())?];
-        let places = self.engine.places().iter();
-        let looked = all(places.map(|place| look(place, &names, Through::Leases))).await;
+        let looked = look_all(&self.engine, &names, None).await;
         self.seen(&names[0], looked.into_iter().flatten().collect())
     }
 
@@ -81,20 +80,17 @@ impl Locker {
             return Err(Error::misuse("the key's value is too long for a lease"));
         }
         let values = values.concat();
-        let ends = |place| {
-            let (names, values) = (&names, &values);
-            async move {
-                let mut is_freed = false;
-                for value in values {
-                    is_freed |= end(place, names, value).await?;
-                }
-                Ok::<_, Reason>(is_freed)
+        let ends = async |spot: Spot| {
+            let mut is_freed = false;
+            for value in &values {
+                is_freed |= end(&spot, &names, value).await?;
             }
+            Ok::<_, Reason>(is_freed)
         };
-        let ended = all(self.engine.places().iter().map(ends)).await;
+        let ended = all(self.spots(&names).map(ends)).await;
         let (mut freed, mut failures) = (Vec::new(), Vec::new());
-        for (place, ended) in self.engine.places().iter().zip(ended) {
-            let server = address(place, &names);
+        for (spot, ended) in self.spots(&names).zip(ended) {
+            let server = spot.address();
             match ended {
                 Ok(true) => freed.push(server),
                 Ok(false) => {}
@@ -116,14 +112,13 @@ impl Locker {
 
     /// What the servers said of a lock, in their order.
     pub(super) fn view(&self, names: &Names, looked: Vec<Looked>) -> LockView {
-        let places = self.engine.places().iter();
-        let looked = places.map(|place| address(place, names)).zip(looked).collect();
+        let looked = self.spots(names).map(|spot| spot.address()).zip(looked).collect();
         let name = names.lock()[self.defaults.prefix.len()..].to_vec();
         merge(name, self.engine.quorum(), self.engine.fingerprint(), looked)
     }
-}
 
-/// Of the server that has to do with this lock now.
-pub(super) fn address(place: &Place, names: &Names) -> String {
-    place.node(place.slot(names.lock())).endpoint().address.to_string()
+    /// The servers that have to do with this lock now.
+    fn spots(&self, names: &Names) -> impl Iterator<Item = Spot> {
+        (0..Spot::count(&self.engine)).map(|vote| Spot::of(&self.engine, vote, names.lock()))
+    }
 }

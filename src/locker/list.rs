@@ -7,17 +7,17 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::Locker;
+use super::look::{Looked, look, scan, sift};
+use super::spot::Spot;
 use super::view::{LockView, ServerFailure, is_lease};
 use super::walk::Walk;
 use crate::box_future::BoxFuture;
 use crate::error::Error;
-use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, Through, look, scan, sift};
-use crate::lock::names::Names;
+use crate::names::Names;
+use crate::net::reason::Reason;
 use crate::net::refusal::Code;
 use crate::policy::fitness::Refusal;
 use crate::race::all;
-use crate::server::node::Node;
 
 /// What the servers have, one after the other as it is found: see [`Locker::list`] and
 /// [`Locker::list_primitives`].
@@ -31,8 +31,8 @@ pub struct List<View> {
     step: TakeStep<View>,
 }
 
-/// The next step with one server, which has this number.
-type TakeStep<View> = for<'a> fn(&'a List<View>, usize, &'a Node) -> Taken<'a, View>;
+/// The next step with one server, which has this vote.
+type TakeStep<View> = for<'a> fn(&'a List<View>, usize, &'a Spot) -> Taken<'a, View>;
 type Taken<'a, View> = BoxFuture<'a, Result<Step<View>, Reason>>;
 
 /// What is found in a step, and where the next one begins.
@@ -68,8 +68,8 @@ impl Locker {
     /// ```
     pub fn list(&self, pattern: impl AsRef<[u8]>) -> List<LockView> {
         let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
-        List::new(self, pattern.clone(), pattern, |list, place, node| {
-            Box::pin(list.step(place, node))
+        List::new(self, pattern.clone(), pattern, |list, vote, spot| {
+            Box::pin(list.step(vote, spot))
         })
     }
 }
@@ -99,10 +99,10 @@ impl<View> List<View> {
             if let Some(view) = self.found.pop_front() {
                 return Ok(Some(view));
             }
-            let Some((place, node)) = self.walk.here() else {
+            let Some((vote, spot)) = self.walk.here() else {
                 return self.walk.end().map(|()| None);
             };
-            let step = (self.step)(self, place, &node).await;
+            let step = (self.step)(self, vote, &spot).await;
             let cursor = step.map(|Step { cursor, found, denied }| {
                 self.found = found;
                 self.walk.note_denied(denied);
@@ -129,26 +129,26 @@ impl<View> List<View> {
 
 impl List<LockView> {
     /// A lock is found at the first of its servers that could be gone through.
-    async fn step(&self, place: usize, node: &Node) -> Result<Step<LockView>, Reason> {
-        let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, true).await?;
+    async fn step(&self, vote: usize, spot: &Spot) -> Result<Step<LockView>, Reason> {
+        let (cursor, keys) = scan(spot, &self.walk.cursor, &self.walk.pattern, true).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
-        let names = sift(node, names.into_iter().collect()).await?;
-        let places = self.locker.engine.places();
-        let here = look(&places[place], &names, Through::Leases).await;
+        let names = sift(spot, names.into_iter().collect()).await?;
+        let front = &self.locker.engine;
+        let here = look(front, vote, &names, None).await;
         if let Some(reason) = here.iter().find_map(silence) {
             return Err(reason.clone());
         }
         let leases = names.into_iter().zip(here).filter(|(_, looked)| shows_a_lease(looked));
         let (names, here): (Vec<Names>, Vec<Looked>) = leases.unzip();
-        let others = places.iter().enumerate().filter(|(other, _)| *other != place);
-        let elsewhere = all(others.map(|(_, other)| look(other, &names, Through::Leases))).await;
+        let others = (0..Spot::count(front)).filter(|other| *other != vote);
+        let elsewhere = all(others.map(|other| look(front, other, &names, None))).await;
         let mut elsewhere: Vec<_> = elsewhere.into_iter().map(Vec::into_iter).collect();
         let mut found = VecDeque::new();
         for (names, here) in names.iter().zip(here) {
             let mut looked: Vec<Looked> = elsewhere.iter_mut().filter_map(Iterator::next).collect();
-            looked.insert(place, here);
+            looked.insert(vote, here);
             let shown = looked.iter().enumerate().filter(|(_, looked)| shows_a_lease(looked));
-            if !self.walk.has_met(shown.map(|(place, _)| place)) {
+            if !self.walk.has_met(shown.map(|(vote, _)| vote)) {
                 found.push_back(self.locker.view(names, looked));
             }
         }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::Locker;
 use super::list::{List, Step, key_pattern};
+use super::look::scan;
+use super::spot::Spot;
 use super::view::ServerFailure;
 use crate::error::{Error, FailureKind};
 use crate::family::kept::{Kept, PrimitiveState, ROWS, Row};
-use crate::lock::answer::Reason;
-use crate::lock::look::scan;
-use crate::lock::names::Names;
+use crate::names::Names;
+use crate::net::reason::Reason;
 use crate::race::all;
-use crate::server::node::Node;
 use crate::stats::Primitive;
 
 /// A primitive that is no lock, as its servers show it: see [`Locker::inspect_primitives`].
@@ -75,13 +75,13 @@ impl Locker {
         let mut silence = None;
         let asked = all(ROWS.iter().map(|row| row.look(&self.engine, &names))).await;
         for (row, answers) in ROWS.iter().zip(asked) {
-            let failed = |(place, answer): &(usize, Result<_, Reason>)| {
-                Some((*place, answer.as_ref().err()?.clone()))
+            let failed = |(vote, answer): &(usize, Result<_, Reason>)| {
+                Some((*vote, answer.as_ref().err()?.clone()))
             };
             let failures: Vec<_> = answers.iter().filter_map(failed).collect();
             is_known |= failures.len() < answers.len();
-            for (place, reason) in &failures {
-                let failure = ServerFailure::new(self.address(*place, &names), reason);
+            for (vote, reason) in &failures {
+                let failure = ServerFailure::new(self.address(*vote, &names), reason);
                 if !seen.failures.contains(&failure) {
                     seen.failures.push(failure);
                 }
@@ -122,7 +122,7 @@ impl Locker {
         let name =
             if pattern.iter().any(|byte| b"[\\".contains(byte)) { &b""[..] } else { &pattern };
         let around = [b"*", name, b"*:[", &first, b"]*[", &last, b"]"].concat();
-        List::new(self, pattern, around, |list, place, node| Box::pin(list.step(place, node)))
+        List::new(self, pattern, around, |list, vote, spot| Box::pin(list.step(vote, spot)))
     }
 
     /// What the servers say of one primitive, each different word once.
@@ -133,9 +133,9 @@ impl Locker {
         answers: Vec<(usize, Result<Option<Kept>, Reason>)>,
     ) -> Vec<PrimitiveView> {
         let mut views: Vec<PrimitiveView> = Vec::new();
-        for (place, answer) in answers {
+        for (vote, answer) in answers {
             let Ok(Some(Kept { state, owner, lease, left, .. })) = answer else { continue };
-            let server = self.address(place, names);
+            let server = self.address(vote, names);
             let same = |view: &&mut PrimitiveView| (&view.state, &view.owner) == (&state, &owner);
             if let Some(view) = views.iter_mut().find(same) {
                 view.servers.push(server);
@@ -151,25 +151,25 @@ impl Locker {
         views
     }
 
-    fn address(&self, place: usize, names: &Names) -> String {
-        super::inspect::address(&self.engine.places()[place], names)
+    fn address(&self, vote: usize, names: &Names) -> String {
+        Spot::of(&self.engine, vote, names.lock()).address()
     }
 }
 
 impl List<PrimitiveView> {
     /// What has two keys is found by the first that is there.
-    async fn step(&self, place: usize, node: &Node) -> Result<Step<PrimitiveView>, Reason> {
-        let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, false).await?;
+    async fn step(&self, vote: usize, spot: &Spot) -> Result<Step<PrimitiveView>, Reason> {
+        let (cursor, keys) = scan(spot, &self.walk.cursor, &self.walk.pattern, false).await?;
         let met: HashSet<_> = keys.iter().filter_map(|key| self.row_of(key)).collect();
-        let engine = &self.walk.engine;
-        let asked = all(met.iter().map(|(names, row, _)| ROWS[*row].look(engine, names))).await;
+        let front = &self.walk.front;
+        let asked = all(met.iter().map(|(names, row, _)| ROWS[*row].look(front, names))).await;
         let (mut found, mut denied) = (VecDeque::new(), Vec::new());
         for ((names, row, key), answers) in met.into_iter().zip(asked) {
-            let here = answers.iter().find(|(server, _)| *server == place);
+            let here = answers.iter().find(|(server, _)| *server == vote);
             match here.map(|(_, answer)| answer) {
                 // Rights are for each primitive.
                 Some(Err(reason)) if reason.kind() == FailureKind::Auth => {
-                    denied.push(ServerFailure::new(self.locker.address(place, &names), reason));
+                    denied.push(ServerFailure::new(self.locker.address(vote, &names), reason));
                     continue;
                 }
                 Some(Err(reason)) => return Err(reason.clone()),

@@ -150,9 +150,9 @@ fn is_news(known: &Result<Seat, ErrorKind>, seen: &Result<Seat, ErrorKind>) -> b
 mod tests {
     use bytes::Bytes;
 
+    use super::super::look::Seen;
     use super::super::view::merge;
     use super::*;
-    use crate::lock::look::Seen;
     use crate::policy::Quorum;
 
     const ASKED_AT: Moment = Moment::from_nanos(7_000_000_000);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::look::{Looked, Seen};
+use crate::error::value::holder_of;
 use crate::error::{Configured, FailureKind, Holder, Report, ServerReport, Vote};
-use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, Seen};
-use crate::lock::owner::holder_of;
+use crate::net::reason::Reason;
 use crate::policy::{LockState, Quorum, time_left};
 
 /// A lock as its servers show it: see [`Locker::inspect`](crate::Locker::inspect).

@@ -1,35 +1,33 @@
 //! A way through all keys of all servers that match a pattern, step by step.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::spot::Spot;
 use super::view::{ServerFailure, report};
 use crate::error::Error;
-use crate::lock::answer::Reason;
-use crate::lock::engine::Engine;
-use crate::lock::look::quarantine;
-use crate::server::node::Node;
+use crate::front::Front;
+use crate::net::reason::Reason;
 
 /// With it every scan begins, and says that it has ended.
 const CURSOR: &[u8] = b"0";
 
 /// See the module's documentation.
 pub(super) struct Walk {
-    pub(super) engine: Arc<Engine>,
+    pub(super) front: Front,
     /// As SCAN takes it, with the prefix.
     pub(super) pattern: Vec<u8>,
-    /// The servers that have still to be gone through, each with the number of its place.
-    ahead: VecDeque<(usize, Arc<Node>)>,
+    /// The servers that have still to be gone through, each with the number of its vote.
+    ahead: VecDeque<(usize, Spot)>,
     /// How far the first of them is.
     pub(super) cursor: Bytes,
-    /// How it went at each place so far.
+    /// How it went with each vote so far.
     passages: Vec<Passage>,
     pub(super) failures: Vec<ServerFailure>,
 }
 
-/// How it went to go through the servers of a place; the worst of them counts.
+/// How it went to go through the servers of a vote; the worst of them counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     Whole,
@@ -40,40 +38,36 @@ enum Passage {
 }
 
 impl Walk {
-    pub(super) fn new(engine: &Arc<Engine>, pattern: Vec<u8>) -> Self {
-        let places = engine.places().iter().enumerate();
-        let ahead = places
-            .flat_map(|(place, servers)| servers.nodes().into_iter().map(move |node| (place, node)))
-            .collect();
+    pub(super) fn new(front: &Front, pattern: Vec<u8>) -> Self {
         Self {
-            engine: Arc::clone(engine),
+            front: front.clone(),
             pattern,
-            ahead,
+            ahead: Spot::all(front).into(),
             cursor: Bytes::from_static(CURSOR),
             passages: Vec::new(),
             failures: Vec::new(),
         }
     }
 
-    /// The server of the next step, with the number of its place.
-    pub(super) fn here(&self) -> Option<(usize, Arc<Node>)> {
+    /// The server of the next step, with the number of its vote.
+    pub(super) fn here(&self) -> Option<(usize, Spot)> {
         self.ahead.front().cloned()
     }
 
     /// A step led to this cursor; or why the server cannot be gone through.
     pub(super) fn stepped(&mut self, cursor: Result<Bytes, Reason>) {
-        let Some((place, node)) = self.here() else { return };
+        let Some((vote, spot)) = self.here() else { return };
         match cursor {
             Ok(cursor) if cursor == CURSOR => {
-                let doubt = quarantine(&node);
+                let doubt = spot.quarantine();
                 let passage = match doubt {
                     Some(_) => Passage::Forgetful,
                     None => Passage::Whole,
                 };
-                self.leave(place, &node, doubt, passage);
+                self.leave(vote, &spot, doubt, passage);
             }
             Ok(cursor) => self.cursor = cursor,
-            Err(reason) => self.leave(place, &node, Some(reason), Passage::Broken),
+            Err(reason) => self.leave(vote, &spot, Some(reason), Passage::Broken),
         }
     }
 
@@ -87,22 +81,21 @@ impl Walk {
     }
 
     /// Goes on to the next server.
-    fn leave(&mut self, place: usize, node: &Node, trouble: Option<Reason>, passage: Passage) {
-        let server = || node.endpoint().address.to_string();
-        self.failures.extend(trouble.map(|reason| ServerFailure::new(server(), &reason)));
+    fn leave(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
+        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
         self.ahead.pop_front();
         self.cursor = Bytes::from_static(CURSOR);
-        self.passages.resize(place + 1, Passage::Whole);
-        self.passages[place] = self.passages[place].max(passage);
+        self.passages.resize(vote + 1, Passage::Whole);
+        self.passages[vote] = self.passages[vote].max(passage);
     }
 
     /// Whether what these servers show was found before: at one in front of the present one.
     pub(super) fn has_met(&self, mut shown: impl Iterator<Item = usize>) -> bool {
-        let passed = |place: usize| {
-            self.passages.get(place).is_some_and(|passage| *passage != Passage::Broken)
+        let passed = |vote: usize| {
+            self.passages.get(vote).is_some_and(|passage| *passage != Passage::Broken)
         };
-        let here = self.ahead.front().map_or(0, |(place, _)| *place);
-        shown.any(|place| place < here && passed(place))
+        let here = self.ahead.front().map_or(0, |(vote, _)| *vote);
+        shown.any(|vote| vote < here && passed(vote))
     }
 
     /// Refuses a walk that went through no server.
@@ -116,6 +109,6 @@ impl Walk {
     /// Whether whatever a quorum of the servers had all the while was met.
     pub(super) fn is_complete(&self) -> bool {
         let whole = self.passages.iter().filter(|passage| **passage == Passage::Whole).count();
-        self.ahead.is_empty() && whole > self.engine.places().len() - self.engine.quorum().needed()
+        self.ahead.is_empty() && whole > Spot::count(&self.front) - self.front.quorum().needed()
     }
 }

@@ -346,6 +346,10 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
     use bytes::Bytes;
 
     use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
@@ -402,6 +406,49 @@ mod tests {
         bench.reply(0, &Frame::Array([stamp(&command), Frame::Integer(2)].into()));
         let Poll::Ready(Called::Replied(reply)) = called(&mut bench, other) else { panic!() };
         assert_eq!(reply, Frame::Array([stamp(&command), Frame::Integer(2)].into()));
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_asks_again_and_again_is_woken_once_there_is_news() {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let context = Context::from_waker(&waker);
+        let mut bench = Bench::connected(1);
+        let wakes = |bench: &mut Bench| {
+            bench.effects.append(bench.machine.take_effects());
+            for effect in bench.effects.drain(..) {
+                if let Effect::Wake(waker) = effect {
+                    waker.wake();
+                }
+            }
+            woken.0.swap(0, Ordering::Relaxed)
+        };
+        let id = call(&mut bench, Call { acts: true, ..question("k", true) });
+        let command = asked(&mut bench);
+        for _ in 0..2 {
+            assert!(bench.machine.poll_call(id, &context).is_pending());
+            assert_eq!(wakes(&mut bench), 0);
+        }
+        bench.reply(0, &Frame::Array([stamp(&command), Frame::Integer(1)].into()));
+        assert_eq!(wakes(&mut bench), 1);
+        assert!(bench.machine.poll_call(id, &context).is_ready());
+        // It may have changed its key itself.
+        for _ in 0..2 {
+            assert!(bench.machine.poll_news(id, &context).is_pending());
+            assert_eq!(wakes(&mut bench), 0);
+        }
+        bench.machine.changed(Some(b"k"), bench.now);
+        assert_eq!(wakes(&mut bench), 1);
+        assert!(bench.machine.poll_news(id, &context).is_ready());
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub mod endpoint;
 mod host;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod kin;
-#[cfg(feature = "inspect")]
+#[cfg(all(feature = "inspect", any(test, feature = "_engine")))]
 pub(crate) mod lookout;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod node;

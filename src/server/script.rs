@@ -26,6 +26,17 @@ impl Script {
         self
     }
 
+    /// One that is seldom called, and then sent whole.
+    #[cfg(any(test, feature = "_calls", feature = "_engine"))]
+    pub(crate) const fn whole(text: &'static str) -> Self {
+        Self { digest: None, text, is_by_key: false, brought: None }
+    }
+
+    #[cfg(any(test, feature = "_calls", feature = "_engine"))]
+    pub(crate) fn text(&self) -> &'static str {
+        self.text
+    }
+
     /// The same, whose first call on each connection brings it along, for what asks several servers. Were a server to say
     /// first that it lacks the script, the others' answers could decide before the script comes to that server: a slow
     /// one would do nothing of what it was asked, each time again. Each such script has a `number` of its own, below 8.
@@ -46,11 +57,6 @@ impl Script {
 
 #[cfg(any(test, feature = "_engine"))]
 impl Script {
-    /// One that is seldom called, and then sent whole.
-    pub(crate) const fn whole(text: &'static str) -> Self {
-        Self { digest: None, text, is_by_key: false, brought: None }
-    }
-
     /// See [`Script::brought`].
     pub(super) fn number(&self) -> Option<u8> {
         self.brought
@@ -59,10 +65,6 @@ impl Script {
     /// See [`Script::by_key`].
     pub(super) fn is_by_key(&self) -> bool {
         self.is_by_key
-    }
-
-    pub(crate) fn text(&self) -> &'static str {
-        self.text
     }
 
     /// What it is called by, if it is not sent whole.

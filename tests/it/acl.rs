@@ -443,3 +443,33 @@ async fn a_server_that_lacks_a_right_is_no_more_than_a_missing_vote() {
     let said = told(soon("its end", locker.lock("a").into_future()).await);
     assert!(said.contains("user +get") && said.contains("user +evalsha"), "{said}");
 }
+
+#[cfg(feature = "inspect")]
+#[tokio::test]
+async fn looking_at_locks_needs_two_rights_more_and_none_to_write() {
+    let (fenced, own) = (rights::of("fenced"), rights::row("looking"));
+    let server = server_with(&fenced);
+    let locker = locker(&server, LONG).await;
+    let guard = take(&locker, "a").await;
+    let seen = locker.inspect("a").await.unwrap();
+    for right in &own {
+        let rest = fenced.iter().chain(&own).filter(|rule| *rule != right);
+        rights::grant(&server, &rest.cloned().collect::<Vec<_>>());
+        let error = soon("its end", locker.list("*").next()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
+        assert_names(&error.to_string(), right);
+    }
+    let writes = ["+set", "+del", "+pexpire", "+evalsha"];
+    let reads = fenced.iter().chain(&own).filter(|rule| !writes.contains(&&***rule));
+    rights::grant(&server, &reads.cloned().collect::<Vec<_>>());
+    let mut list = locker.list("*");
+    assert_eq!(soon("a lock", list.next()).await.unwrap().unwrap().name, b"a");
+    assert!(soon("the end", list.next()).await.unwrap().is_none() && list.is_complete());
+    let broken = locker.break_lease(&seen).await.unwrap();
+    assert!(!broken.is_complete());
+    assert_names(&broken.failures[0].reason, "+evalsha");
+    rights::grant(&server, &fenced);
+    assert!(locker.break_lease(&seen).await.unwrap().is_complete());
+    assert!(!exists(&server, "app:a") && exists(&server, "{app:a}:fence"));
+    drop(guard);
+}

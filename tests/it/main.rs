@@ -43,6 +43,8 @@ mod lock;
 mod lock_all;
 #[cfg(feature = "groups")]
 mod lock_any;
+#[cfg(feature = "inspect")]
+mod looking;
 mod loss;
 #[cfg(all(feature = "election", feature = "family", feature = "metrics", feature = "sharing"))]
 mod metrics;
@@ -85,6 +87,6 @@ mod tls;
 mod tracing;
 mod versions;
 mod waiting;
-#[cfg(all(feature = "election", feature = "inspect"))]
+#[cfg(feature = "inspect")]
 mod watching;
 mod whose_reply;

@@ -7,8 +7,6 @@ static TAKE: Script = script!(whole "take.lua");
 static MINT: Script = script!(whole "mint.lua");
 static KEEP: Script = script!(whole "keep.lua").by_key();
 static SEIZE: Script = script!(whole "seize.lua");
-#[cfg(feature = "inspect")]
-static INSPECT: Script = script!(whole "inspect.lua");
 
 static SHARE: Script = script!("share.lua").brought(0);
 static PROLONG: Script = script!("prolong.lua");
@@ -35,9 +33,4 @@ pub(crate) fn share() -> &'static Script {
 
 pub(crate) fn prolong() -> &'static Script {
     &PROLONG
-}
-
-#[cfg(feature = "inspect")]
-pub(crate) fn inspect() -> &'static Script {
-    &INSPECT
 }

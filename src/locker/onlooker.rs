@@ -1,43 +1,36 @@
 //! Looking at a lock again and again, whenever it may have changed.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use tokio::time::sleep;
 
-use super::engine::Engine;
-use super::look::{Looked, Through, look};
-use super::names::Names;
+use super::look::{Looked, look_all};
+use super::spot::Watcher;
 use crate::clock;
+use crate::front::Front;
+use crate::names::Names;
 use crate::policy::{Moment, Next, Rest, Retry, RetryState, Setback, Wait};
-use crate::race::{First, all, race};
-use crate::server::lookout::Lookout;
-use crate::server::watch::Watch;
+use crate::race::{First, race};
 
 /// One interest in one lock; servers tell of changes, and are asked no faster than a retry policy says.
 pub(crate) struct Onlooker {
-    engine: Arc<Engine>,
+    front: Front,
     names: [Names; 1],
-    lookout: Arc<Lookout>,
-    watch: Watch,
+    watcher: Watcher,
     patience: RetryState,
     /// The earliest and the latest time of the next look; none where it is due.
     next: Option<(Moment, Moment)>,
     asked_at: Moment,
-    /// All servers told of changes to what was read last.
-    is_told: bool,
 }
 
 impl Onlooker {
-    pub(crate) fn new(engine: &Arc<Engine>, names: Names, retry: Retry) -> Self {
-        let lookout = engine.lookout();
-        let watch = lookout.watch(names.lock());
+    pub(crate) fn new(front: &Front, names: Names, retry: Retry) -> Self {
+        let watcher = Watcher::new(front, &names);
         let forever = std::time::Duration::MAX;
         let retry = retry.attempts(u32::MAX);
         let patience = RetryState::new(Wait::Forever, retry, forever, forever, clock::now());
-        let engine = Arc::clone(engine);
-        let (next, asked_at, is_told) = (None, clock::now(), false);
-        Self { engine, names: [names], lookout, watch, patience, next, asked_at, is_told }
+        let (front, next, asked_at) = (front.clone(), None, clock::now());
+        Self { front, names: [names], watcher, patience, next, asked_at }
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -60,27 +53,23 @@ impl Onlooker {
     ///
     /// When the future is dropped, the next call looks at once, or waits for what this one waited for.
     pub(crate) async fn look(&mut self) -> Option<Vec<Looked>> {
-        if let First::One(()) = race(pin!(self.engine.closed()), pin!(self.called())).await {
+        if let First::One(()) = race(pin!(self.watcher.closed()), pin!(self.called())).await {
             return None;
         }
         self.next = None;
-        self.watch.rearm();
+        self.watcher.rearm();
         self.asked_at = clock::now();
-        let mut nodes = self.engine.nodes_for(&self.names[0]);
-        let is_told = nodes.all(|node| self.lookout.is_told(&node));
-        let through = Through::Lookout(&self.lookout);
-        let places = self.engine.places().iter();
-        let looks = all(places.map(|place| look(place, &self.names, through)));
-        let looked = race(pin!(self.engine.closed()), looks).await;
-        let First::Other(looked) = looked else { return None };
-        self.is_told = is_told;
-        Some(looked.into_iter().flatten().collect())
+        let looks = pin!(look_all(&self.front, &self.names, Some(&self.watcher)));
+        match race(pin!(self.watcher.closed()), looks).await {
+            First::One(()) => None,
+            First::Other(looked) => Some(looked.into_iter().flatten().collect()),
+        }
     }
 
     /// Rests until the next look, after one that came to this.
     pub(crate) fn rest(&mut self, setback: Setback) {
         let setback = match setback {
-            Setback::Held(frees_in) if self.is_told => Setback::Watched(frees_in),
+            Setback::Held(frees_in) if self.watcher.is_told() => Setback::Watched(frees_in),
             other => other,
         };
         let now = clock::now();
@@ -95,6 +84,6 @@ impl Onlooker {
     async fn called(&self) {
         let Some((earliest, latest)) = self.next else { return };
         sleep(earliest.since(clock::now())).await;
-        race(pin!(self.watch.stirred()), pin!(sleep(latest.since(clock::now())))).await;
+        race(pin!(self.watcher.stirred()), pin!(sleep(latest.since(clock::now())))).await;
     }
 }

@@ -4,26 +4,19 @@
 //! No hold, no vote and no verdict: one server after the other says what is there.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::answer::{Answer, Reason};
-use super::asked::{Replied, reply_to};
-use super::errand::{Errand, Purpose, connected};
-use super::names::{Key, Names};
-use super::owner::{ID_LENGTH, begins_as_ours, holder_of};
-use super::scripts;
-use crate::net::connection::Connection;
+use super::spot::{Spot, Watcher};
+use crate::error::value::{ID_LENGTH, holder_of};
+use crate::front::Front;
+use crate::lock::scripts;
+use crate::names::{Key, Names};
+use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
-use crate::policy::fitness::Refusal;
 use crate::policy::number;
-use crate::server::call::{Call, begin_all};
-use crate::server::command::Command;
-use crate::server::lookout::Lookout;
-use crate::server::node::{LEASES, Node};
-use crate::server::place::Place;
+use crate::race::all;
 
 /// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
 const VALUE_BYTES_MAX: &[u8] = b"4096";
@@ -55,37 +48,18 @@ pub(crate) struct Seen {
 /// has forgotten nothing.
 pub(crate) type Looked = Result<Option<Seen>, Reason>;
 
-/// Over whose connections servers are asked.
-#[derive(Clone, Copy)]
-pub(crate) enum Through<'a> {
-    /// Those that leases share.
-    Leases,
-    /// Those on which servers tell of changes to what they are asked for, where there are such.
-    Lookout(&'a Arc<Lookout>),
-}
-
-impl Through<'_> {
-    fn connection(self, node: &Node) -> Option<Arc<Connection>> {
-        match self {
-            Self::Leases => None,
-            Self::Lookout(lookout) => lookout.connection(node),
-        }
-    }
-}
-
-/// Locks whose keys are in one slot, in one script call.
+/// Locks that are asked for in one script call.
 struct Portion<'a> {
-    slot: u16,
+    spot: Spot,
     /// Which of the locks.
     locks: Vec<usize>,
     keys: Vec<&'a [u8]>,
     bytes: usize,
-    count: String,
 }
 
 impl<'a> Portion<'a> {
-    fn of(slot: u16) -> Self {
-        Self { slot, locks: Vec::new(), keys: Vec::new(), bytes: 0, count: String::new() }
+    fn of(spot: Spot) -> Self {
+        Self { spot, locks: Vec::new(), keys: Vec::new(), bytes: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -96,112 +70,101 @@ impl<'a> Portion<'a> {
         self.locks.push(lock);
         self.bytes += keys.iter().map(|key| key.len()).sum::<usize>();
         self.keys.extend(keys);
-        self.count = self.keys.len().to_string();
     }
 
-    fn parameters(&self) -> Vec<&[u8]> {
-        let count = [self.count.as_bytes()];
-        count.into_iter().chain(self.keys.iter().copied()).chain([VALUE_BYTES_MAX]).collect()
+    async fn ask(&self, watcher: Option<&Watcher>) -> Result<Vec<Looked>, Reason> {
+        let read = |reply: &Frame| read(reply, self.locks.len());
+        self.spot.ask(watcher, Some(scripts::inspect()), &self.keys, &[VALUE_BYTES_MAX], read).await
     }
 }
 
-fn portions<'a>(place: &Place, names: &'a [Names], queues: &'a [Key]) -> Vec<Portion<'a>> {
+fn portions<'a>(spots: &[Spot], names: &'a [Names], queues: &'a [Key]) -> Vec<Portion<'a>> {
     let mut open: BTreeMap<u16, Portion<'a>> = BTreeMap::new();
     let mut full = Vec::new();
-    for (lock, (names, queue)) in names.iter().zip(queues).enumerate() {
-        let slot = place.slot(names.lock());
-        let portion = open.entry(slot).or_insert_with(|| Portion::of(slot));
+    for (lock, ((names, queue), spot)) in names.iter().zip(queues).zip(spots).enumerate() {
+        let part = spot.part();
+        let portion = open.entry(part).or_insert_with(|| Portion::of(spot.clone()));
         portion.push(lock, [names.lock(), names.fence(), queue]);
         if portion.is_full() {
-            full.extend(open.remove(&slot));
+            full.extend(open.remove(&part));
         }
     }
     full.extend(open.into_values());
     full
 }
 
-/// What the servers of one place say of these locks, in their order.
+/// What the servers of each vote say of these locks, in their order.
 ///
 /// # Cancel safety
 ///
 /// Nothing is changed anywhere.
-pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -> Vec<Looked> {
+pub(crate) async fn look_all(
+    front: &Front,
+    names: &[Names],
+    watcher: Option<&Watcher>,
+) -> Vec<Vec<Looked>> {
+    all((0..Spot::count(front)).map(|vote| look(front, vote, names, watcher))).await
+}
+
+/// The same, of one vote.
+pub(crate) async fn look(
+    front: &Front,
+    vote: usize,
+    names: &[Names],
+    watcher: Option<&Watcher>,
+) -> Vec<Looked> {
+    let spots: Vec<_> = names.iter().map(|names| Spot::of(front, vote, names.lock())).collect();
     let queues: Vec<Key> = names.iter().map(Names::queue).collect();
-    let portions = portions(place, names, &queues);
-    let parameters: Vec<_> = portions.iter().map(Portion::parameters).collect();
-    let mut asked = Vec::with_capacity(portions.len());
-    for (portion, parameters) in portions.iter().zip(&parameters) {
-        let question = errand(place, portion.slot, script(parameters));
-        asked.push(question.begin(|node| through.connection(node)).await);
-    }
-    let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
-    for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
-        let reply = errand(place, portion.slot, script(parameters)).settle(asked).await;
-        if reply.as_ref().is_err_and(Reason::is_apart) {
-            for &lock in &portion.locks {
-                looked[lock] = Some(look_apart(place, &names[lock]).await);
+    let portions = portions(&spots, names, &queues);
+    let said = all(portions.iter().map(|portion| portion.ask(watcher))).await;
+    let mut looked: Vec<Looked> = names.iter().map(|_| Err(Reason::Unexpected)).collect();
+    for (said, Portion { locks, .. }) in said.into_iter().zip(&portions) {
+        match said {
+            Ok(said) => locks.iter().zip(said).for_each(|(lock, said)| looked[*lock] = said),
+            Err(why) if why.is_apart() => {
+                for &lock in locks {
+                    looked[lock] = look_apart(&spots[lock], &names[lock]).await;
+                }
             }
-            continue;
-        }
-        let locks = &portion.locks;
-        match reply.and_then(|reply| reply.read(|reply| read(reply, locks.len()))) {
-            Ok(said) => {
-                locks.iter().zip(said).for_each(|(lock, said)| looked[*lock] = Some(said));
-            }
-            Err(why) => locks.iter().for_each(|lock| looked[*lock] = Some(Err(why.clone()))),
+            Err(why) => locks.iter().for_each(|lock| looked[*lock] = Err(why.clone())),
         }
     }
-    let looked = looked.into_iter().map(|looked| looked.unwrap_or(Err(Reason::Unexpected)));
-    let doubted = looked.zip(names).map(|(looked, names)| match looked {
-        Ok(None) => quarantine(&place.node(place.slot(names.lock()))).map_or(Ok(None), Err),
-        known => known,
-    });
-    let mut looked: Vec<Looked> = doubted.collect();
-    for (looked, names) in looked.iter_mut().zip(names) {
-        if let Ok(Some(seen)) = looked {
-            if holder_of(&seen.value, seen.pttl_ms).shared.is_some() {
-                seen.taken = taken(place, names).await;
+    for (looked, (names, spot)) in looked.iter_mut().zip(names.iter().zip(&spots)) {
+        match looked {
+            Ok(None) => *looked = spot.quarantine().map_or(Ok(None), Err),
+            Ok(Some(seen)) if holder_of(&seen.value, seen.pttl_ms).shared.is_some() => {
+                seen.taken = taken(spot, names).await;
             }
+            _ => {}
         }
     }
     looked
 }
 
 /// How many shares are taken of a lock that is shared; none where the server does not say so.
-async fn taken(place: &Place, names: &Names) -> Option<u64> {
-    let (queue, shares) = (names.queue(), names.shares());
-    let parameters = [b"4", names.lock(), names.fence(), &queue, &shares, b"", b"look"];
-    let command = Command::Script(scripts::share(), &parameters);
-    let reply = ask(place, place.slot(names.lock()), command).await.ok()?;
+async fn taken(spot: &Spot, names: &Names) -> Option<u64> {
+    let keys: [&[u8]; 4] = [names.lock(), names.fence(), &names.queue(), &names.shares()];
     let count = |reply: &Frame| match reply {
         Frame::Array(items) => u64::try_from(items.get(1)?.as_integer()?).ok(),
         _ => None,
     };
-    reply.read(count).ok()
-}
-
-/// Why the server may have forgotten leases that still run, if so.
-pub(crate) fn quarantine(node: &Node) -> Option<Reason> {
-    let refusal = node.check(LEASES).err();
-    refusal.filter(|why| matches!(why, Refusal::Quarantined(_))).map(Reason::Refusal)
+    spot.ask(None, Some(scripts::share()), &keys, &[b"", b"look"], count).await.ok()
 }
 
 /// Key by key: while a slot moves, its keys are with two nodes, and one that is not there at all is
 /// looked for at both (`TRYAGAIN`).
-async fn look_apart(place: &Place, names: &Names) -> Looked {
-    let slot = place.slot(names.lock());
-    let parameters = [b"1", names.lock()];
-    let holder = ask(place, slot, Command::Script(scripts::holder(), &parameters)).await?;
-    let Some((value, pttl_ms)) = holder.read(holder_and_ttl)? else { return Ok(None) };
-    let [counter, queue] = [names.fence(), &names.queue()];
-    let counter = ask(place, slot, Command::Plain(&[b"GET", counter])).await?;
-    let waiting = ask(place, slot, Command::Plain(&[b"HLEN", queue])).await?;
+async fn look_apart(spot: &Spot, names: &Names) -> Looked {
+    let key = [names.lock()];
+    let holder = spot.ask(None, Some(scripts::holder()), &key, &[], holder_and_ttl).await?;
+    let Some((value, pttl_ms)) = holder else { return Ok(None) };
+    let counter = spot.ask(None, None, &[b"GET", names.fence()], &[], text_or_nothing).await?;
+    let waiting = spot.ask(None, None, &[b"HLEN", &names.queue()], &[], entries).await?;
     Ok(Some(Seen {
         is_whole: value.len() < HOLDER_BYTES_MAX,
         value,
         pttl_ms,
-        counter: counter.read(text_or_nothing)?.as_ref().and_then(|text| number(text)),
-        waiting: waiting.read(entries)?,
+        counter: counter.as_ref().and_then(|text| number(text)),
+        waiting,
         taken: None,
     }))
 }
@@ -232,11 +195,7 @@ fn text_or_nothing(reply: &Frame) -> Option<Option<Bytes>> {
     }
 }
 
-fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
-    Command::Whole(scripts::inspect(), parameters)
-}
-
-/// Ends the lease of the owner with this value at one place; whether the lock was that one's.
+/// Ends the lease of the owner with this value at one server; whether the lock was that one's.
 ///
 /// # Errors
 ///
@@ -245,11 +204,14 @@ fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
 /// # Cancel safety
 ///
 /// When the future is dropped, the lease may or may not be ended.
-pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bool, Reason> {
-    let parameters = [b"1", names.lock(), value, b""];
-    let command = Command::Script(scripts::release(), &parameters);
-    let answer = ask(place, place.slot(names.lock()), command).await?.read(Answer::of_owned)?;
-    Ok(matches!(answer, Answer::Granted(_)))
+pub(crate) async fn end(spot: &Spot, names: &Names, value: &[u8]) -> Result<bool, Reason> {
+    let is_ended = |reply: &Frame| match reply {
+        Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(false),
+        // The stamp.
+        Frame::Integer(_) | Frame::Bulk(_) => Some(true),
+        _ => None,
+    };
+    spot.ask(None, Some(scripts::release()), &[names.lock()], &[value, b""], is_ended).await
 }
 
 /// One step of a scan of all keys of one server that match, or of all strings: the cursor of the next one, and
@@ -259,7 +221,7 @@ pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bo
 ///
 /// Nothing is changed anywhere.
 pub(crate) async fn scan(
-    node: &Node,
+    spot: &Spot,
     cursor: &[u8],
     pattern: &[u8],
     of_strings: bool,
@@ -267,22 +229,20 @@ pub(crate) async fn scan(
     // Maximum keys of one step: as long as keys may be, the reply is not too large.
     let words: [&[u8]; 8] =
         [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
-    let connection = connected(node, Purpose::Look).await?;
-    let mut reply = ask_on(&connection, &words[..if of_strings { 8 } else { 6 }]).await;
-    // Servers before Redis 6 do not tell types apart here.
-    if of_strings && matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
-        reply = ask_on(&connection, &words[..6]).await;
-    }
-    reply?.read(|reply| {
+    let step = |reply: &Frame| {
         let Frame::Array(items) = reply else { return None };
         let [Frame::Bulk(cursor), Frame::Array(keys)] = &items[..] else { return None };
         Some((cursor.clone(), keys.iter().filter_map(|key| key.as_bytes().cloned()).collect()))
-    })
-}
-
-async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Replied, Reason> {
-    let call = Call::begin(connection, Command::Plain(words)).await.map_err(Reason::NoReply)?;
-    reply_to(call).await
+    };
+    let words_of_all = &words[..6];
+    let found = spot.ask(None, None, if of_strings { &words } else { words_of_all }, &[], step);
+    match found.await {
+        // Servers before Redis 6 do not tell types apart here.
+        Err(Reason::Refused(error)) if of_strings && error.code() == Code::Other => {
+            spot.ask(None, None, words_of_all, &[], step).await
+        }
+        found => found,
+    }
 }
 
 /// Those of the locks whose keys, which this server has just shown, hold what may be a lease: most
@@ -291,17 +251,17 @@ async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Replied
 /// # Cancel safety
 ///
 /// Nothing is changed anywhere.
-pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, Reason> {
-    let connection = connected(node, Purpose::Look).await?;
+pub(crate) async fn sift(spot: &Spot, names: Vec<Names>) -> Result<Vec<Names>, Reason> {
     let last = (ID_LENGTH - 1).to_string();
-    let words: Vec<[&[u8]; 4]> =
-        names.iter().map(|names| [b"GETRANGE", names.lock(), b"0", last.as_bytes()]).collect();
-    let commands: Vec<Command<'_>> = words.iter().map(|words| Command::Plain(words)).collect();
-    let calls = begin_all(&connection, &commands).await.map_err(Reason::NoReply)?;
-    let mut may_be = Vec::with_capacity(calls.len());
-    for call in calls {
-        may_be.push(match reply_to(call).await {
-            Ok(beginning) => begins_as_ours(&beginning.read(text_or_nothing)?.unwrap_or_default()),
+    let beginning = async |names: &Names| {
+        let words: [&[u8]; 4] = [b"GETRANGE", names.lock(), b"0", last.as_bytes()];
+        spot.ask(None, None, &words, &[], text_or_nothing).await
+    };
+    let beginnings = all(names.iter().map(beginning)).await;
+    let mut may_be = Vec::with_capacity(names.len());
+    for (names, beginning) in names.into_iter().zip(beginnings) {
+        let is_it = match beginning {
+            Ok(beginning) => begins_as_ours(&beginning.unwrap_or_default()),
             Err(Reason::Refused(error)) => match error.code() {
                 Code::WrongType => false,
                 // It has moved on since.
@@ -309,22 +269,15 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
                 _ => return Err(Reason::Refused(error)),
             },
             Err(reason) => return Err(reason),
-        });
+        };
+        may_be.extend(is_it.then_some(names));
     }
-    drop(words);
-    Ok(names
-        .into_iter()
-        .zip(may_be)
-        .filter_map(|(names, may_be)| may_be.then_some(names))
-        .collect())
+    Ok(may_be)
 }
 
-fn errand<'a>(place: &'a Place, slot: u16, command: Command<'a>) -> Errand<'a> {
-    Errand { place, slot, purpose: Purpose::Look, command }
-}
-
-async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Replied, Reason> {
-    errand(place, slot, command).run().await
+/// Whether a value that begins so may be one of ours.
+fn begins_as_ours(value: &[u8]) -> bool {
+    value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The reply of `inspect.lua` for this many locks.

@@ -1,0 +1,148 @@
+//! The servers, as those ask them that look at locks from outside: `lock/spot.rs` has the same on the engine.
+
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::task::Poll;
+
+use leasehold_resp::Frame;
+
+use crate::api::{Call, Locker};
+use crate::clock;
+use crate::lock::scripts;
+use crate::machine::{self, Script};
+use crate::mutex::lock;
+use crate::names::Names;
+use crate::net::reason::Reason;
+use crate::policy::fitness::Refusal;
+use crate::server::script::Script as Known;
+
+/// A server that is asked.
+#[derive(Clone)]
+pub(crate) struct Spot {
+    locker: Locker,
+    server: usize,
+}
+
+impl Spot {
+    /// How many servers have a vote.
+    pub(crate) fn count(locker: &Locker) -> usize {
+        locker.driver.endpoints().len()
+    }
+
+    /// The one with this vote, for any key.
+    pub(crate) fn of(locker: &Locker, vote: usize, _key: &[u8]) -> Self {
+        Self { locker: locker.clone(), server: vote }
+    }
+
+    /// All servers, each with the number of its vote.
+    pub(crate) fn all(locker: &Locker) -> Vec<(usize, Self)> {
+        (0..Self::count(locker)).map(|server| (server, Self::of(locker, server, b""))).collect()
+    }
+
+    /// Keys in the same part can be asked for at once.
+    #[expect(clippy::unused_self, reason = "of a Cluster's nodes, each has several")]
+    pub(crate) fn part(&self) -> u16 {
+        0
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.locker.driver.address(self.server)
+    }
+
+    /// Why it may have forgotten leases that still run, if so.
+    pub(crate) fn quarantine(&self) -> Option<Reason> {
+        let wait = self.locker.driver.look(|machine| machine.votes_in(self.server, clock::now()));
+        wait.map(|wait| Reason::Refusal(Refusal::Quarantined(wait)))
+    }
+
+    /// What `read` makes of the reply to a script with these keys and further words; without a script, `keys` are all
+    /// words of a command. A watcher hears of what happens to the first key next.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the question may have been sent.
+    pub(crate) async fn ask<T>(
+        &self,
+        watcher: Option<&Watcher>,
+        script: Option<&'static Known>,
+        keys: &[&[u8]],
+        words: &[&[u8]],
+        read: impl FnOnce(&Frame) -> Option<T>,
+    ) -> Result<T, Reason> {
+        let owned = |words: &[&[u8]]| words.iter().map(|&word| word.into()).collect();
+        let digest = script.and_then(Known::to_load).map(|(_, digest)| &digest[..]);
+        let known =
+            |script: &Known| Script { text: script.text(), digest: digest.unwrap_or_default() };
+        // The others only look.
+        let ends_a_lease = script.is_some_and(|script| std::ptr::eq(script, scripts::release()));
+        let question = machine::Call {
+            script: script.map(known),
+            is_whole: digest.is_none(),
+            keys: owned(keys),
+            words: owned(words),
+            acts: false,
+            changes: if ends_a_lease { |_| true } else { |_| false },
+            watched: watcher.map(|_| 0),
+        };
+        let mut call = self.locker.call(self.server, question);
+        let reply = call.reply().await;
+        if let Some(watcher) = watcher {
+            lock(&watcher.calls).push(call);
+        }
+        match reply {
+            Ok(reply) => read(&reply).ok_or(Reason::Unexpected),
+            Err(Reason::Refused(error)) => Err(Reason::Refused(match script {
+                Some(script) => error.about(script.text(), keys),
+                None => error.about("", keys.get(1..2).unwrap_or_default()),
+            })),
+            Err(reason) => Err(reason),
+        }
+    }
+}
+
+/// Hears of changes to one lock, over the connections of leases: of what happens on these the machine knows.
+pub(crate) struct Watcher {
+    locker: Locker,
+    /// What was asked since it was armed.
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Watcher {
+    pub(crate) fn new(locker: &Locker, _names: &Names) -> Self {
+        Self { locker: locker.clone(), calls: Mutex::default() }
+    }
+
+    /// From here on a change counts.
+    pub(crate) fn rearm(&mut self) {
+        drop(std::mem::take(&mut *lock(&self.calls)));
+    }
+
+    /// Whether all servers tell of changes to what was read since.
+    pub(crate) fn is_told(&self) -> bool {
+        let calls = lock(&self.calls);
+        calls.len() == Spot::count(&self.locker) && calls.iter().all(Call::is_told)
+    }
+
+    /// The lock may have changed since.
+    pub(crate) async fn stirred(&self) {
+        poll_fn(|context| {
+            match lock(&self.calls).iter().any(|it| it.poll_news(context).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
+    /// The locker was shut down.
+    pub(crate) async fn closed(&self) {
+        poll_fn(|context| {
+            // All of them are told of that.
+            for call in lock(&self.calls).iter() {
+                let _ = call.poll_news(context);
+            }
+            if self.locker.is_closed() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
