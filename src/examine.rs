@@ -30,7 +30,6 @@ pub(crate) use self::scratch::Scratch;
 pub use self::scratch::Use;
 use self::survey::Survey;
 use crate::clock;
-use crate::net::pushes::Listeners;
 use crate::server::endpoint::Endpoint;
 
 /// One server, met or not.
@@ -92,24 +91,24 @@ async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) 
 
 async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     let server = endpoint.address.to_string();
-    let session = match plan.settings.open_bare(endpoint, Listeners::default()).await {
-        Ok(session) => session,
-        Err(error) => return Patient::unmet(&server, unmet(error)),
+    let meet = || plan.ways.interview(endpoint, plan.greeting);
+    let mut interview = match meet().await {
+        Ok(interview) => interview,
+        Err(reason) => return Patient::unmet(&server, unmet(&reason)),
     };
     let questions = Questions {
         scratch: &plan.scratch,
         in_cluster: plan.standard.in_cluster,
         within: plan.standard.command_timeout,
     };
-    let mut facts = gather(&session.opened.connection, &questions).await;
+    let mut facts = gather(&mut interview, &questions).await;
     // The first connection is still open. One that does not answer is not waited for twice.
     if facts.broken_off.is_none() {
-        let other = plan.settings.open_bare(endpoint, Listeners::default()).await;
-        if let Ok(other) = other {
-            facts.other_run = run_id(&other.opened.connection, &questions).await;
+        if let Ok(mut other) = meet().await {
+            facts.other_run = run_id(&mut other, &questions).await;
         }
     }
-    let user = session.user.as_deref().unwrap_or("default");
+    let user = interview.user.as_deref().unwrap_or("default");
     let findings = judge(&facts, &plan.standard, user, clock::now());
     let (version, round_trip) = (facts.software(), facts.round_trip());
     let (server, kind) = (shown(&server), ServerKind::Server);

@@ -113,7 +113,7 @@ mod box_future;
 mod builder;
 mod clock;
 mod defaults;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
 #[cfg_attr(
     any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
@@ -122,7 +122,7 @@ mod driver;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
 #[cfg_attr(
     any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
@@ -135,7 +135,7 @@ mod front;
 mod hashing;
 mod lock;
 mod locker;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
 #[cfg_attr(
     any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")

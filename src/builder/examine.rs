@@ -4,6 +4,7 @@ use super::Builder;
 use super::assembly::Servers;
 use crate::error::Error;
 use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
+#[cfg(feature = "cluster")]
 use crate::net::limits;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
@@ -95,7 +96,10 @@ impl Builder {
         let plan = Plan {
             votes,
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
-            settings: self.node_settings(tls, None, &[], limits::OF_LISTS),
+            #[cfg(feature = "cluster")]
+            settings: self.node_settings(tls.clone(), None, &[], limits::OF_LISTS),
+            ways: self.dialled(Vec::new(), tls, None),
+            greeting: self.machine_settings(Quorum::all(1), None, &[]),
             standard,
             scratch: Scratch::new(&self.defaults.prefix, uses)?,
             candidates,

@@ -13,8 +13,11 @@ use crate::extra::{self, QUEUE};
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
 use crate::machine::{Machine, Scripts, Settings};
+use crate::net::tls::Client;
 use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
+use crate::policy::fitness::Rules;
+use crate::server::endpoint::Endpoint;
 
 /// From the sending of a command to the last time at which a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
@@ -57,11 +60,24 @@ impl Builder {
             Targets::Service(watched) => vec![watched.into_template()],
             Targets::Cluster(_) => return Err(Error::misuse(MOVES)),
         };
-        let (timeout, connect_timeout) = (self.command_timeout_or_default(), self.connect_timeout);
-        let settings = Settings {
+        let settings = self.machine_settings(quorum, rules, info_if_allowed);
+        let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
+        let is_one = addresses.len() == 1;
+        let fingerprint = (!is_one).then(|| fingerprint(&addresses, quorum.needed()));
+        let servers = self.dialled(endpoints, tls, fingerprint);
+        Ok((Machine::new(addresses, settings, clock::now()), servers, quorum))
+    }
+
+    pub(super) fn machine_settings(
+        &self,
+        quorum: Quorum,
+        rules: Option<Rules>,
+        info_if_allowed: &'static [&'static str],
+    ) -> Settings {
+        Settings {
             quorum,
-            timeout,
-            connect_timeout,
+            timeout: self.command_timeout_or_default(),
+            connect_timeout: self.connect_timeout,
             rules,
             info_if_allowed,
             flight_max: FLIGHT_MAX,
@@ -71,19 +87,27 @@ impl Builder {
             random: clock::random_bits,
             owner_id: || u128::from_be_bytes(clock::owner_id()),
             wall_micros: clock::wall_micros,
-        };
-        let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
-        let servers = Servers {
+        }
+    }
+
+    /// How servers are dialled.
+    pub(super) fn dialled(
+        &self,
+        endpoints: Vec<Endpoint>,
+        tls: Option<Client>,
+        fingerprint: Option<Box<str>>,
+    ) -> Servers {
+        let connect_timeout = self.connect_timeout;
+        Servers {
             endpoints: endpoints.into(),
             #[cfg(feature = "sentinel")]
             service: None,
             tls,
-            fingerprint: (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed())),
+            fingerprint,
             connect_timeout,
             credentials_within: connect_timeout - connect_timeout / GREETING_SHARE,
-            dead_after: 2 * timeout,
-        };
-        Ok((Machine::new(addresses, settings, clock::now()), servers, quorum))
+            dead_after: 2 * self.command_timeout_or_default(),
+        }
     }
 }
 

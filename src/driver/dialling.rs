@@ -100,6 +100,7 @@ async fn dial(
             dead_after: shared.servers.dead_after,
             began_at: clock::now(),
             within,
+            is_bare: false,
         }
     };
     Some(match log_in(&opening.endpoint, opening.dial_within()).await {

@@ -12,6 +12,8 @@
 #[cfg(any(test, feature = "_calls"))]
 mod call;
 pub(crate) mod dialling;
+#[cfg(feature = "examine")]
+pub(crate) mod interview;
 pub(crate) mod opening;
 pub(crate) mod report;
 #[cfg(feature = "sentinel")]

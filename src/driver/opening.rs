@@ -150,6 +150,8 @@ pub(super) struct Opening {
     pub(super) began_at: Moment,
     /// How long all may take together, where TLS has no more patience.
     pub(super) within: Duration,
+    /// It is not for locks.
+    pub(super) is_bare: bool,
 }
 
 impl Opening {
@@ -205,7 +207,12 @@ impl Opening {
         let dialled = dialled.map_err(|_| OpenError::Timeout(whole))?;
         let socket = dialled.map_err(OpenError::of_dial)?;
         let ends_at = self.began_at.after(whole);
-        let handshake = Handshake::new(*settings, login.clone(), ends_at, clock::now());
+        let greet = match self.is_bare {
+            #[cfg(any(test, feature = "_calls"))]
+            true => Handshake::bare,
+            _ => Handshake::new,
+        };
+        let handshake = greet(*settings, login.clone(), ends_at, clock::now());
         let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
         let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
         opened.greet(whole, may_be_tls).await?;

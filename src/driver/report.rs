@@ -216,7 +216,11 @@ impl Servers {
     }
 
     /// Why there is no connection.
-    fn reason_of(&self, fault: Option<&Fault>, why: impl Fn() -> Option<OpenError>) -> Reason {
+    pub(super) fn reason_of(
+        &self,
+        fault: Option<&Fault>,
+        why: impl Fn() -> Option<OpenError>,
+    ) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
             Some(Fault::Unfit(unfit)) => return Reason::Refusal(Refusal::Unfit(unfit.clone())),

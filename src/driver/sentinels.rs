@@ -17,6 +17,8 @@ use tokio::time::sleep;
 
 use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
+#[cfg(feature = "examine")]
+pub(crate) use self::sentinel::{CHANNELS, known};
 use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;

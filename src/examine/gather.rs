@@ -1,21 +1,17 @@
 //! Asks one server for the facts. Whatever it does not answer in time ends the questions: what it
 //! has said until then is kept.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::timeout;
 
 use super::facts::{ClockReading, Facts, Fields, Reading};
 use super::failover::NODE_TIMEOUT;
 use super::scratch::{Scratch, are_channels_denied, hearing};
 use crate::clock;
-use crate::net::connection::Connection;
-use crate::net::outcome::Failure;
-use crate::net::proof::Expected;
+use crate::driver::interview::Interview;
+use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
-use crate::server::channel::Channel;
 
 /// Round trips that are measured: one that was disturbed does not mislead their median.
 const ROUND_TRIPS: usize = 5;
@@ -34,18 +30,15 @@ pub(super) struct Questions<'a> {
 /// # Cancel safety
 ///
 /// What was written to the scratch key ends by itself.
-pub(super) async fn gather(connection: &Arc<Connection>, questions: &Questions<'_>) -> Facts {
-    let mut facts = Facts { is_resp3: connection.is_resp3(), ..Facts::default() };
-    facts.broken_off = questions.ask_all(connection, &mut facts).await.err();
+pub(super) async fn gather(interview: &mut Interview, questions: &Questions<'_>) -> Facts {
+    let mut facts = Facts { is_resp3: interview.is_resp3(), ..Facts::default() };
+    facts.broken_off = questions.ask_all(interview, &mut facts).await.err();
     facts
 }
 
 /// Which run of a server a connection leads to, if the server says so.
-pub(super) async fn run_id(
-    connection: &Arc<Connection>,
-    questions: &Questions<'_>,
-) -> Option<String> {
-    let reply = questions.ask(connection, &[b"INFO", b"server"]).await.ok()?;
+pub(super) async fn run_id(interview: &mut Interview, questions: &Questions<'_>) -> Option<String> {
+    let reply = questions.ask(interview, &[b"INFO", b"server"]).await.ok()?;
     Some(info(&reply).ok()?.known()?.get("run_id")?.to_owned())
 }
 
@@ -53,48 +46,46 @@ pub(super) async fn run_id(
 type Stopped = String;
 
 impl Questions<'_> {
-    async fn ask_all(
-        &self,
-        connection: &Arc<Connection>,
-        facts: &mut Facts,
-    ) -> Result<(), Stopped> {
+    async fn ask_all(&self, interview: &mut Interview, facts: &mut Facts) -> Result<(), Stopped> {
         // Any reply is a round trip, an error too. To HELLO everybody has a right.
         let probe: &[&[u8]] = if facts.is_resp3 { &[b"HELLO", b"3"] } else { &[b"PING"] };
         for _ in 0..ROUND_TRIPS {
             let asked_at = clock::now();
-            let reply = self.ask(connection, probe).await?;
+            let reply = self.ask(interview, probe).await?;
             facts.round_trips.push(clock::now().since(asked_at));
             facts.hello = Fields::of_pairs(&reply);
         }
-        self.ask_what_it_is(connection, facts).await?;
-        facts.clock = self.ask_the_time(connection).await?;
+        self.ask_what_it_is(interview, facts).await?;
+        facts.clock = self.ask_the_time(interview).await?;
         // A replica refuses writes, or takes them for itself alone.
         if facts.role().is_none_or(|role| role == "master") {
             let trials = self.scratch.trials(self.in_cluster);
             let commands: Vec<&[&[u8]]> = trials.iter().map(|trial| &trial.words[..]).collect();
-            let replies = self.ask_together(connection, &commands).await?;
+            let replies = self.ask_together(interview, &commands).await?;
             facts.trials =
                 trials.iter().zip(&replies).map(|(trial, reply)| trial.judge(reply)).collect();
             // Last, because a refusal ends the connection.
             if facts.is_resp3 && !are_channels_denied(&facts.trials) {
-                facts.trials.push(hearing(self.is_hearing_refused(connection).await?));
+                facts.trials.push(hearing(self.is_hearing_refused(interview).await?));
             }
         }
         Ok(())
     }
 
-    async fn is_hearing_refused(&self, connection: &Arc<Connection>) -> Result<bool, Stopped> {
-        match timeout(self.within, Channel::open(connection)).await {
-            Ok(Ok(_)) => Ok(false),
-            Ok(Err(Some(_))) => Ok(true),
-            Ok(Err(None)) => Err(Failure::Unknown(connection.fault()).to_string()),
-            Err(_) => Err("the server did not carry out SUBSCRIBE in time".to_owned()),
+    async fn is_hearing_refused(&self, interview: &mut Interview) -> Result<bool, Stopped> {
+        let channel = format!("leasehold:{:032x}", u128::from_ne_bytes(clock::random_id()));
+        match interview.subscribe(channel.as_bytes(), self.within).await {
+            Ok(refused) => Ok(refused.is_some()),
+            Err(Failure::Unknown(Fault::Timeout(_) | Fault::TooFar { .. })) => {
+                Err("the server did not carry out SUBSCRIBE in time".to_owned())
+            }
+            Err(failure) => Err(failure.to_string()),
         }
     }
 
     async fn ask_what_it_is(
         &self,
-        connection: &Arc<Connection>,
+        interview: &mut Interview,
         facts: &mut Facts,
     ) -> Result<(), Stopped> {
         const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"persistence", b"replication"];
@@ -107,7 +98,7 @@ impl Questions<'_> {
             .map(|words| &words[..])
             .chain(settings.iter().map(|w| &w[..]))
             .collect();
-        let replies = self.ask_together(connection, &commands).await?;
+        let replies = self.ask_together(interview, &commands).await?;
         if let [server, memory, persistence, replication, settings @ ..] = &replies[..] {
             (facts.server, facts.memory) = (info(server)?, info(memory)?);
             (facts.persistence, facts.replication) = (info(persistence)?, info(replication)?);
@@ -118,10 +109,10 @@ impl Questions<'_> {
 
     async fn ask_the_time(
         &self,
-        connection: &Arc<Connection>,
+        interview: &mut Interview,
     ) -> Result<Reading<ClockReading>, Stopped> {
         let before = clock::wall_micros();
-        let reply = self.ask(connection, &[b"TIME"]).await?;
+        let reply = self.ask(interview, &[b"TIME"]).await?;
         let after = clock::wall_micros();
         if let Some(text) = reply.error() {
             return Ok(Reading::Refused(ServerError::new(text)));
@@ -136,25 +127,19 @@ impl Questions<'_> {
         }))
     }
 
-    async fn ask(&self, connection: &Arc<Connection>, command: &[&[u8]]) -> Result<Frame, Stopped> {
-        let reply = self.ask_together(connection, &[command]).await?.pop();
-        reply.ok_or_else(|| Failure::Unknown(connection.fault()).to_string())
+    async fn ask(&self, interview: &mut Interview, command: &[&[u8]]) -> Result<Frame, Stopped> {
+        let reply = self.ask_together(interview, &[command]).await?.pop();
+        reply.ok_or_else(|| Failure::Unknown(Fault::Unexpected).to_string())
     }
 
-    /// In one write, each to be answered in time.
+    /// In one write, to be answered in time.
     async fn ask_together(
         &self,
-        connection: &Arc<Connection>,
+        interview: &mut Interview,
         commands: &[&[&[u8]]],
     ) -> Result<Vec<Frame>, Stopped> {
-        let mut frames = Vec::with_capacity(commands.len());
-        let unanswered = |failure: Failure| failure.to_string();
-        let replies =
-            connection.send_batch(commands, Expected::Anything, clock::now(), self.within);
-        for reply in replies.map_err(unanswered)? {
-            frames.push(reply.await.map_err(unanswered)?);
-        }
-        Ok(frames)
+        let replies = interview.ask(commands, self.within).await;
+        replies.map_err(|failure| failure.to_string())
     }
 }
 

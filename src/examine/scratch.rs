@@ -10,7 +10,7 @@ use leasehold_resp::Frame;
 use super::facts::{TrialOutcome, Tried, shown};
 use crate::clock;
 use crate::error::Error;
-use crate::lock::names::{Key, Names};
+use crate::names::{Key, Names};
 use crate::net::refusal::{Code, ServerError};
 
 const NAME: &str = "leasehold-doctor:";

@@ -61,17 +61,26 @@ pub(crate) struct Handshake {
     is_replica: bool,
     /// All before the scripts is proved.
     is_sealed: bool,
+    /// It asks for the login and the database alone, and nothing is proved.
+    #[cfg(any(test, feature = "_calls"))]
+    is_bare: bool,
     began_at: Moment,
     ends_at: Moment,
 }
 
 impl Handshake {
     pub(crate) fn new(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
+        let mut handshake = Self::silent(settings, login, ends_at, now);
+        handshake.say_all(now);
+        handshake
+    }
+
+    fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
         let mut link = Link::of_handshake((settings.random)(), now);
         if let Some(password) = &login.password {
             link.secrets.hide(password);
         }
-        let mut handshake = Self {
+        Self {
             link,
             login,
             info: String::new(),
@@ -79,11 +88,11 @@ impl Handshake {
             is_resp3: true,
             is_replica: false,
             is_sealed: false,
+            #[cfg(any(test, feature = "_calls"))]
+            is_bare: false,
             began_at: now,
             ends_at,
-        };
-        handshake.say_all(now);
-        handshake
+        }
     }
 
     /// What is to be sent. The driver takes it out.
@@ -121,6 +130,9 @@ impl Handshake {
     pub(crate) fn received(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<bool, Fault> {
         let mut proved = Vec::new();
         let heard = self.link.hear(bytes, &mut proved, now);
+        if self.is_bare() {
+            self.link.believe(&mut proved);
+        }
         let mut is_over = false;
         for Reply { to, frame, .. } in proved {
             let To::Handshake { step, is_resp3 } = to else { continue };
@@ -130,11 +142,20 @@ impl Handshake {
                 is_over = step == Step::Last;
             }
         }
+        is_over |= self.is_bare() && self.link.in_flight() == 0;
         heard.map(|()| is_over)
+    }
+
+    fn is_bare(&self) -> bool {
+        #[cfg(any(test, feature = "_calls"))]
+        return self.is_bare;
+        #[cfg(not(any(test, feature = "_calls")))]
+        false
     }
 
     /// Writes all steps.
     fn say_all(&mut self, now: Moment) {
+        let is_bare = self.is_bare();
         let Self { link, login, settings, is_resp3, .. } = self;
         let is_resp3 = *is_resp3;
         let to = |step| To::Handshake { step, is_resp3 };
@@ -159,6 +180,9 @@ impl Handshake {
         }
         if login.database != 0 {
             say(Step::Select, &[b"SELECT", &Decimal::new(login.database.into())]);
+        }
+        if is_bare {
+            return;
         }
         for (section, _) in settings.sections() {
             say(Step::Info(section), &[b"INFO", section.as_bytes()]);
@@ -219,6 +243,44 @@ impl Handshake {
             _ => return Err(Fault::Unexpected(step)),
         }
         Ok(())
+    }
+}
+
+/// A connection of its own, on which a server is asked what grants nothing. So nothing has to be proved, and a user without
+/// the right to a seal may ask.
+#[cfg(any(test, feature = "_calls"))]
+impl Handshake {
+    pub(crate) fn bare(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
+        let mut handshake = Self::silent(settings, login, ends_at, now);
+        handshake.is_bare = true;
+        handshake.say_all(now);
+        handshake
+    }
+
+    pub(crate) fn is_resp3(&self) -> bool {
+        self.link.is_resp3
+    }
+
+    /// Of its first reply.
+    pub(crate) fn greeted_in(&self) -> Duration {
+        self.link.greeted_in
+    }
+
+    /// Once it is over, the server is asked this.
+    pub(crate) fn ask(&mut self, words: &[&[u8]], now: Moment) {
+        self.link.write(words, Place::Any, To::Nobody, now);
+    }
+
+    /// What has come since, in its order.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection has to end.
+    pub(crate) fn heard(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<Vec<Frame>, Fault> {
+        let mut replies = Vec::new();
+        self.link.hear(bytes, &mut replies, now)?;
+        self.link.believe(&mut replies);
+        Ok(replies.into_iter().map(|reply| reply.frame).collect())
     }
 }
 

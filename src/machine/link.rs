@@ -483,6 +483,11 @@ impl Link {
         Ok(true)
     }
 
+    /// Adds to `proved` what has come without proof.
+    pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
+        proved.extend(self.pending.drain(..));
+    }
+
     fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {
         match standing {
             Standing::Pends => self.pending.push_back(reply),

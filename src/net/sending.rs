@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
-#[cfg(any(test, feature = "examine"))]
+#[cfg(test)]
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -231,7 +231,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
-    #[cfg(any(test, feature = "examine"))]
+    #[cfg(test)]
     pub fn send_batch(
         self: &Arc<Self>,
         commands: &[&[&[u8]]],

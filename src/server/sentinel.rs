@@ -31,11 +31,6 @@ use crate::policy::fitness::Refusal;
 use crate::policy::{Backoff, Mastership, SETTLING, Successor};
 use crate::race::timeout;
 
-#[cfg(feature = "examine")]
-pub(crate) use self::{inquiry::ask, listening::subscribe};
-#[cfg(feature = "examine")]
-pub(crate) use super::word::Known;
-
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The same where they do not tell: a client is not to notice a new master long after the others.

@@ -42,9 +42,6 @@ const STEP: &str = "AUTH (to stay logged in)";
 /// See the module's documentation.
 pub(crate) struct Session {
     pub(crate) opened: Opened,
-    /// The user that is logged in; none is the server's default user.
-    #[cfg(feature = "examine")]
-    pub(crate) user: Option<String>,
     term: Option<Term>,
 }
 
@@ -111,8 +108,6 @@ impl NodeSettings {
                 connect(address, tls.as_ref(), hello, self.connection, listeners, within).await?;
             Ok(Session {
                 opened,
-                #[cfg(feature = "examine")]
-                user: hello.user.map(str::to_owned),
                 term: credentials
                     .as_deref()
                     .and_then(|credentials| Term::of(credentials, asked_at)),

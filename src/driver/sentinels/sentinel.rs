@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::line::{Line, Opening, refused};
@@ -14,11 +15,11 @@ use crate::net::transport::Address;
 use crate::policy::{Backoff, Moment, RELOGIN, Word};
 use crate::race::timeout;
 use crate::server::endpoint::Endpoint;
-use crate::server::word;
+use crate::server::word::{self, Known};
 
 /// What a Sentinel that leads a failover says once the replica has said that it is a master, and what each says once it
 /// watches another master: the one that leads only at the failover's end.
-const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
+pub(crate) const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 /// Between tries to connect: soon at first, because most ends are short, then once a second.
 const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
@@ -82,17 +83,15 @@ impl Sentinel {
                 return Err(why);
             }
         };
-        let answers = refused(MASTER, &master, Some("+sentinel|master"))
-            .and_then(|()| refused(ADDRESS, &address, Some("+sentinel|get-master-addr-by-name")));
+        let answers = known(&master, &address);
         let listed = refused(REPLICAS, &replicas, Some("+sentinel|replicas"));
         self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
             Some(OpenError::Refused { error, .. }) => Some(error.clone()),
             _ => None,
         };
-        answers?;
+        let known = answers?;
         self.replicas = word::replicas(&replicas);
-        let known = word::known(&master, &address);
-        known.map(|known| known.word).ok_or(OpenError::Unexpected { step: MASTER })
+        Ok(known.word)
     }
 
     /// Waits until it may know something new: it has told so, or is connected to again.
@@ -153,4 +152,15 @@ impl Sentinel {
         self.failed = self.failed.saturating_add(1);
         self.state = State::Down(now.after(rest), why);
     }
+}
+
+/// What a Sentinel replies to `SENTINEL MASTER` and, from after it, to `GET-MASTER-ADDR-BY-NAME`.
+///
+/// # Errors
+///
+/// What it refuses.
+pub(crate) fn known(master: &Frame, address: &Frame) -> Result<Known, OpenError> {
+    refused(MASTER, master, Some("+sentinel|master"))?;
+    refused(ADDRESS, address, Some("+sentinel|get-master-addr-by-name"))?;
+    word::known(master, address).ok_or(OpenError::Unexpected { step: MASTER })
 }

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::examine::plan::Plan;
 use crate::examine::report::{Finding, ServerExamination, Severity};
-use crate::net::open_error::OpenError;
+use crate::net::reason::Reason;
 use crate::server::endpoint::Endpoint;
 
 /// The servers that were found, the parties that were asked for them, and what is to be said of all.
@@ -22,9 +22,9 @@ pub(super) async fn ask_all<T: Send + 'static, F>(
     plan: &Arc<Plan>,
     endpoints: &[Endpoint],
     ask: impl Fn(Arc<Plan>, Endpoint) -> F,
-) -> Vec<(String, Result<T, OpenError>)>
+) -> Vec<(String, Result<T, Reason>)>
 where
-    F: Future<Output = Result<T, OpenError>> + Send + 'static,
+    F: Future<Output = Result<T, Reason>> + Send + 'static,
 {
     let mut asking = JoinSet::new();
     for (index, endpoint) in endpoints.iter().enumerate() {

@@ -6,6 +6,7 @@ use super::answers::{Survey, ask_all, make_light_of};
 use crate::examine::met::{asked, open, unmet};
 use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
+use crate::net::reason::Reason;
 use crate::server::cluster::ask_for_map;
 use crate::server::cluster::map::Map;
 use crate::server::cluster::slot::SLOTS;
@@ -14,8 +15,11 @@ use crate::server::endpoint::{Endpoint, Seeds};
 pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     let seeds = seeds.endpoints();
     let answers = ask_all(plan, seeds, |plan, seed| async move {
-        let connection = open(&plan, &seed).await?;
-        ask_for_map(&connection, &seed).await
+        let map = async {
+            let connection = open(&plan, &seed).await?;
+            ask_for_map(&connection, &seed).await
+        };
+        map.await.map_err(Reason::NoConnection)
     });
     let mut survey = Survey::default();
     let mut best: Option<Map> = None;
@@ -25,7 +29,7 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
                 let covered = best.as_ref().map_or(0, Map::covered);
                 best = if map.covered() > covered { Some(map) } else { best };
             }
-            Err(error) => survey.asked.push(asked(&server, ServerKind::Seed, unmet(error))),
+            Err(reason) => survey.asked.push(asked(&server, ServerKind::Seed, unmet(&reason))),
         }
     }
     if best.is_some() {

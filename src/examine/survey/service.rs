@@ -1,47 +1,60 @@
 //! Which server the Sentinels of a service name.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::answers::{Survey, ask_all, make_light_of};
+use crate::driver::interview::Interview;
+use crate::driver::sentinels::{CHANNELS, known};
 use crate::examine::failover::{DOWN_AFTER, failover};
-use crate::examine::met::{asked, open, unmet};
+use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
+use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::Evidence;
 use crate::server::endpoint::{Endpoint, Watched};
-use crate::server::sentinel::{self, Known};
+use crate::server::word::Known;
 
 pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let Watched { sentinels, service: name, template } = watched;
     let answers = ask_all(plan, sentinels, |plan, sentinel| {
         let name = name.clone();
         async move {
-            let connection = open(&plan, &sentinel).await?;
-            let known = sentinel::ask(&connection, &name).await?;
-            let untold = sentinel::subscribe(&connection).await.err().flatten();
-            Ok((known, connection.is_resp3(), untold))
+            let mut interview = plan.ways.interview(&sentinel, plan.greeting).await?;
+            let within = plan.standard.command_timeout;
+            let known = ask(&mut interview, &name, within).await?;
+            let mut untold = None;
+            let channels = if interview.is_resp3() { &CHANNELS[..] } else { &[] };
+            for channel in channels {
+                let refused = interview.subscribe(channel.as_bytes(), within).await;
+                untold = untold.or(refused.ok().flatten().map(|error| {
+                    let is_it = error.is_about_channels();
+                    if is_it { error.lacking(format!("&{channel}")) } else { error }
+                }));
+            }
+            Ok((known, untold))
         }
     });
     let mut survey = Survey::default();
     let mut all: Vec<Known> = Vec::new();
     for (server, answer) in answers.await {
         let finding = match answer {
-            Ok((known, is_resp3, untold)) => {
+            Ok((known, untold)) => {
                 let named = format!("names {} as the master", known.word.master);
                 all.push(known);
                 match untold {
-                    Some(error) if is_resp3 => {
+                    Some(error) => {
                         let reason = format!(
                             "it announces no new master: {error}; a new one is found some seconds later"
                         );
                         Finding::warning(Check::Rights, reason)
                             .cured_by("grant the user what docs/acl.md lists for Sentinels")
                     }
-                    _ => Finding::ok(Check::Reachable, named.escape_debug().to_string()),
+                    None => Finding::ok(Check::Reachable, named.escape_debug().to_string()),
                 }
             }
-            Err(error) => unmet(error),
+            Err(reason) => unmet(&reason),
         };
         survey.asked.push(asked(&server, ServerKind::Sentinel, finding));
     }
@@ -57,6 +70,14 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let master = said.newest(|_| true).map(|word| word.master.clone());
     survey.servers.extend(master.map(|address| Ok(Endpoint { address, ..template.clone() })));
     survey
+}
+
+async fn ask(interview: &mut Interview, service: &str, within: Duration) -> Result<Known, Reason> {
+    let of = |what: &'static [u8]| [b"SENTINEL", what, service.as_bytes()];
+    let commands = [&of(b"MASTER")[..], &of(b"GET-MASTER-ADDR-BY-NAME")];
+    let replies = interview.ask(&commands, within).await.map_err(Reason::NoReply)?;
+    let [master, address] = &replies[..] else { return Err(Reason::Unexpected) };
+    known(master, address).map_err(Reason::NoConnection)
 }
 
 /// Sentinels that the URL does not name.

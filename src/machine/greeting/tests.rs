@@ -4,6 +4,7 @@
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use leasehold_resp::{Decoder, Limits, encode_frame};
 
 use super::super::tests::{Bench, bulk, error, greeting, settings, stamp, text};
 use super::super::{Effect, Fault, Login, Options, PLAIN, Refusal, Said};
@@ -97,6 +98,54 @@ fn a_server_without_resp3_is_spoken_to_in_resp2() {
 }
 
 /// The bug of lettuce #2313: the fallback hid an authentication error.
+#[test]
+fn one_that_is_bare_asks_for_the_login_alone_and_proves_nothing() {
+    let steps: [(bool, &[&str]); 2] = [
+        (false, &["HELLO", "CLIENT", "CLIENT", "SELECT"]),
+        (
+            true,
+            &[
+                "HELLO", "CLIENT", "CLIENT", "SELECT", "AUTH", "CLIENT", "CLIENT", "CLIENT",
+                "SELECT",
+            ],
+        ),
+    ];
+    for (is_old, steps) in steps {
+        let now = Moment::from_nanos(7);
+        let ends_at = now.after(Duration::from_secs(5));
+        let mut handshake = Handshake::bare(settings(1), login(), ends_at, now);
+        let (mut decoder, mut bytes) = (Decoder::new(Limits::default()), BytesMut::new());
+        let mut said = Vec::new();
+        loop {
+            let mut out = handshake.output().split();
+            while let Some(Frame::Array(words)) = decoder.decode(&mut out).unwrap() {
+                let words: Vec<_> = words.iter().map(|it| it.as_bytes().unwrap().clone()).collect();
+                let reply = match &words[0][..] {
+                    b"HELLO" if is_old => error("ERR unknown command 'HELLO'"),
+                    b"CLIENT" => error("NOPERM no"),
+                    _ => greeting(&words, ""),
+                };
+                encode_frame(&mut bytes, &reply);
+                said.push(text(&words[..1]));
+            }
+            if handshake.received(&mut bytes, now).unwrap() {
+                break;
+            }
+        }
+        assert_eq!(
+            (said, handshake.is_resp3()),
+            (steps.iter().map(|it| (*it).into()).collect(), !is_old)
+        );
+        handshake.ask(&[b"TIME"], now);
+        assert!(handshake.heard(&mut bytes, now).unwrap().is_empty());
+        encode_frame(&mut bytes, &error("NOPERM hunter2 may not"));
+        let [heard] = &handshake.heard(&mut bytes, now).unwrap()[..] else { panic!() };
+        assert!(!String::from_utf8_lossy(heard.error().unwrap()).contains("hunter2"), "{heard:?}");
+        encode_frame(&mut bytes, &bulk("one too many"));
+        assert_eq!(handshake.heard(&mut bytes, now).unwrap_err(), Fault::Misplaced);
+    }
+}
+
 #[test]
 fn a_refused_login_is_never_taken_for_a_missing_protocol() {
     let refused = |step, text: &'static str| Fault::Refused { step, text: text.into() };

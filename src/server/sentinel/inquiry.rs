@@ -197,7 +197,7 @@ impl Inquiry {
 /// The address is asked for after the epoch: should a failover come between, it is the new one with
 /// the old epoch, and the next round tells. The other way round an old master would seem to be the
 /// newest.
-pub(crate) async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Known, OpenError> {
+async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Known, OpenError> {
     let of = |subcommand: &'static [u8]| [b"SENTINEL", subcommand, name.as_bytes()];
     let (master, address) = (of(b"MASTER"), of(b"GET-MASTER-ADDR-BY-NAME"));
     let commands = [Command::Plain(&master), Command::Plain(&address)];

@@ -128,7 +128,7 @@ impl Sentinel {
 /// # Errors
 ///
 /// As of [`channel::subscribe`].
-pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Result<(), Option<ServerError>> {
+async fn subscribe(connection: &Arc<Connection>) -> Result<(), Option<ServerError>> {
     for channel in CHANNELS {
         channel::subscribe(connection, channel).await?;
     }

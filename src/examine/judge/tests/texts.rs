@@ -7,6 +7,7 @@ use crate::examine::met::unmet;
 use crate::examine::survey::{cluster, service};
 use crate::examine::together;
 use crate::net::open_error::OpenError;
+use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Evidence, Quorum, Word};
 use crate::support::texts;
@@ -90,11 +91,12 @@ fn lines(findings: impl IntoIterator<Item = Finding>) -> Vec<String> {
 
 fn of_the_unmet() -> Vec<String> {
     let refused = ServerError::new(b"WRONGPASS invalid username-password pair");
-    lines([
-        unmet(OpenError::Timeout(Duration::from_secs(2))),
-        unmet(OpenError::WantsTls),
-        unmet(OpenError::Refused { step: "AUTH", error: refused }),
-    ])
+    let errors = [
+        OpenError::Timeout(Duration::from_secs(2)),
+        OpenError::WantsTls,
+        OpenError::Refused { step: "AUTH", error: refused },
+    ];
+    lines(errors.map(|error| unmet(&Reason::NoConnection(error))))
 }
 
 fn of_all() -> Vec<String> {

@@ -1,0 +1,140 @@
+//! A connection of its own, on which a server is asked one thing after the other. Nothing proves a reply: what is heard
+//! is for people, and grants nothing.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::Servers;
+use super::dialling::log_in;
+use super::opening::{Halves, Opened, Opening, Unopened, exchange};
+use crate::clock;
+use crate::machine::{Fault as Broken, Settings};
+use crate::net::outcome::{Failure, Fault};
+use crate::net::reason::Reason;
+use crate::net::refusal::ServerError;
+use crate::policy::Moment;
+use crate::race::timeout;
+use crate::server::endpoint::Endpoint;
+
+/// See the module's documentation.
+pub(crate) struct Interview {
+    opened: Opened<Halves>,
+    /// The user that is logged in; none is the default user of the server.
+    pub(crate) user: Option<String>,
+}
+
+impl Servers {
+    /// # Errors
+    ///
+    /// Why there is no connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the connection is closed.
+    pub(crate) async fn interview(
+        &self,
+        endpoint: &Endpoint,
+        settings: Settings,
+    ) -> Result<Interview, Reason> {
+        let opening = Opening {
+            endpoint: endpoint.clone(),
+            tls: self.tls.clone().filter(|_| endpoint.tls),
+            settings,
+            dead_after: self.dead_after,
+            began_at: clock::now(),
+            within: self.connect_timeout,
+            is_bare: true,
+        };
+        let open = async {
+            let login = log_in(endpoint, opening.dial_within()).await?;
+            let opened = opening.open(&login).await?;
+            Ok(Interview { opened, user: login.user })
+        };
+        open.await.map_err(|Unopened { fault, why }| self.reason_of(Some(&fault), || why.clone()))
+    }
+}
+
+impl Interview {
+    pub(crate) fn is_resp3(&self) -> bool {
+        self.opened.handshake.is_resp3()
+    }
+
+    /// The replies to these commands, which go out in one write, and are to be answered within this time.
+    ///
+    /// # Errors
+    ///
+    /// Why one has none. Nothing more can be asked then.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, nothing more can be asked.
+    pub(crate) async fn ask(
+        &mut self,
+        commands: &[&[&[u8]]],
+        within: Duration,
+    ) -> Result<Vec<Frame>, Failure> {
+        let asked_at = clock::now();
+        commands.iter().for_each(|words| self.opened.handshake.ask(words, asked_at));
+        let mut replies = Vec::with_capacity(commands.len());
+        while replies.len() < commands.len() {
+            let heard = self.hear(asked_at, within).await?;
+            replies.extend(heard.into_iter().filter(|frame| !frame.is_push()));
+        }
+        Ok(replies)
+    }
+
+    /// Has the server tell of what is published on a channel; its refusal, if it does not. It answers that by a push, and by
+    /// a reply only where it refuses: so nothing else can be asked then.
+    ///
+    /// # Errors
+    ///
+    /// Where it does neither.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Interview::ask`].
+    pub(crate) async fn subscribe(
+        &mut self,
+        channel: &[u8],
+        within: Duration,
+    ) -> Result<Option<ServerError>, Failure> {
+        let asked_at = clock::now();
+        self.opened.handshake.ask(&[b"SUBSCRIBE", channel], asked_at);
+        let says = |item: &Frame, text: &[u8]| item.as_bytes().is_some_and(|it| it[..] == *text);
+        loop {
+            for frame in self.hear(asked_at, within).await? {
+                match (&frame, frame.error()) {
+                    (Frame::Push(items), _) => match &items[..] {
+                        [what, of, ..] if says(what, b"subscribe") && says(of, channel) => {
+                            return Ok(None);
+                        }
+                        _ => {}
+                    },
+                    (_, Some(text)) => return Ok(Some(ServerError::new(text))),
+                    _ => return Err(Failure::Unknown(Fault::Unexpected)),
+                }
+            }
+        }
+    }
+
+    /// What comes next of what was asked for.
+    async fn hear(&mut self, asked_at: Moment, within: Duration) -> Result<Vec<Frame>, Failure> {
+        let Opened { socket, bytes, handshake } = &mut self.opened;
+        let left = asked_at.after(within).since(clock::now());
+        let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
+        let fault = match heard {
+            Ok(Ok(1..)) => match handshake.heard(bytes, clock::now()) {
+                Ok(frames) => return Ok(frames),
+                Err(Broken::Garbled(error)) => Fault::Decode(error),
+                Err(_) => Fault::Misplaced,
+            },
+            Ok(Ok(0)) => Fault::ClosedByServer,
+            Ok(Err(error)) => error.into(),
+            Err(_) => Fault::of_late(within, handshake.greeted_in()),
+        };
+        Err(Failure::Unknown(fault))
+    }
+}
