@@ -21,16 +21,24 @@ impl Shared {
         }
         let fault = state.machine.fault(server);
         let said = match called {
-            Called::Replied(frame) => match frame.error() {
-                None => return Ok(frame.value().clone()),
-                Some(text) => Said::Refused(text),
-            },
+            Called::Replied(frame) => return Ok(frame.value().clone()),
+            Called::Refused { text, .. } => Said::Refused(text),
             Called::Unknown => Said::Unknown(fault),
             Called::Unreached => Said::Unreached(fault),
             Called::Quarantined(wait) => Said::Quarantined(*wait),
             Called::LeftOut(wait) => Said::LeftOut(*wait),
         };
         let why = || state.wires[server].why.clone();
-        Err(self.servers.reason(&said, None, ServerError::new, why))
+        Err(self.servers.reason(&said, None, |text| refusal(text, called), why))
     }
+}
+
+/// An error, and the right that the user lacks, where the question tells.
+fn refusal(text: &[u8], called: &Called) -> ServerError {
+    let error = ServerError::new(text);
+    let Called::Refused { script, keys, .. } = called else { return error };
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+    // Of a plain command they are all its words.
+    let keys = if script.is_empty() { keys.get(1..2).unwrap_or_default() } else { &keys };
+    error.about(script, keys)
 }

@@ -89,14 +89,7 @@ impl Spot {
         if let Some(watcher) = watcher {
             lock(&watcher.calls).push(call);
         }
-        match reply {
-            Ok(reply) => read(&reply).ok_or(Reason::Unexpected),
-            Err(Reason::Refused(error)) => Err(Reason::Refused(match script {
-                Some(script) => error.about(script.text(), keys),
-                None => error.about("", keys.get(1..2).unwrap_or_default()),
-            })),
-            Err(reason) => Err(reason),
-        }
+        read(&reply?).ok_or(Reason::Unexpected)
     }
 }
 

@@ -7,6 +7,7 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::core::{Effect, Happening, Machine};
@@ -37,8 +38,13 @@ pub(crate) struct Call {
 /// What came of a question.
 #[derive(Clone, Debug)]
 pub(crate) enum Called {
-    /// An error too.
     Replied(Frame),
+    /// By this error, to this script, if any, with these keys.
+    Refused {
+        text: Bytes,
+        script: &'static str,
+        keys: Box<[Box<[u8]>]>,
+    },
     /// The connection ended before the reply.
     Unknown,
     /// It was not asked, as there is no connection.
@@ -262,10 +268,15 @@ impl Machine {
         let changes = |reply: &Reply| (call.question.changes)(&reply.frame);
         let is_changed = reply.is_some_and(changes);
         let keys = std::mem::take(&mut call.question.keys);
-        match reply {
-            Some(reply) => call.end(Called::Replied(reply.frame.clone()), effects),
-            None => call.end(Called::Unknown, effects),
-        }
+        let script = call.question.script.map_or("", |script| script.text);
+        let called = match reply.map(|reply| (&reply.frame, reply.frame.error())) {
+            Some((frame, None)) => Called::Replied(frame.clone()),
+            Some((_, Some(text))) => {
+                Called::Refused { text: text.clone(), script, keys: keys.clone() }
+            }
+            None => Called::Unknown,
+        };
+        call.end(called, effects);
         if is_changed {
             // A server does not tell of what this connection itself has changed there. A question that has no keys
             // meanwhile is not told of what it did.
@@ -461,8 +472,11 @@ mod tests {
             let seal = bench.said(0).into_iter().find(|command| command[0] == "ECHO");
             bench.reply(0, &bulk(&seal.unwrap()[1]));
         }
-        let Poll::Ready(Called::Replied(reply)) = called(&mut bench, id) else { panic!() };
-        assert_eq!(reply.error().unwrap(), "ERR why not");
+        let Poll::Ready(Called::Refused { text, script, keys }) = called(&mut bench, id) else {
+            panic!()
+        };
+        assert_eq!((&text[..], script), (&b"ERR why not"[..], "return 9"));
+        assert_eq!(keys.iter().map(|key| &key[..]).collect::<Vec<_>>(), [&b"k"[..], b"beside"]);
     }
 
     #[test]
