@@ -9,6 +9,7 @@ use leasehold_resp::Frame;
 use super::batches::Batches;
 use super::command::Command;
 use super::counts::{Counts, Event};
+pub(crate) use super::effect::Effect;
 use super::entry::Waiters;
 use super::ids::{CallId, LeaseId};
 use super::lease::{Lease, Refusal, Replica};
@@ -63,21 +64,6 @@ pub(crate) struct Waits {
     pub(crate) pushed: fn(&mut Machine, usize, &[Frame], Moment),
 }
 
-/// What a driver has to do beside sending.
-#[derive(Debug)]
-pub(crate) enum Effect {
-    /// Get credentials, dial and make the handshake, all within this time: [`Machine::connected`] or
-    /// [`Machine::disconnected`].
-    Dial(usize, Duration),
-    Close(usize, Fault),
-    /// A server says that it is a replica: another may have taken its place.
-    Demoted(usize),
-    /// Get credentials: [`Machine::log_in`].
-    Login(usize),
-    Wake(Waker),
-    Tell(Event),
-}
-
 /// What the questions of callers that hold no lease have to do with.
 #[derive(Clone, Copy)]
 pub(super) enum Happening<'a> {
@@ -105,7 +91,7 @@ pub(crate) struct Machine {
     pub(super) watched: Watched,
     pub(super) batches: Batches,
     #[cfg(any(test, feature = "_calls"))]
-    pub(super) calls: super::call::Calls,
+    pub(super) calls: super::calls::Calls,
     /// Kept for its room.
     pub(super) command: Command,
     pub(super) effects: Vec<Effect>,
@@ -146,7 +132,7 @@ impl Machine {
             watched: Watched::default(),
             batches: Batches::default(),
             #[cfg(any(test, feature = "_calls"))]
-            calls: super::call::Calls::default(),
+            calls: super::calls::Calls::default(),
             command: Command::new(is_alone),
             effects: Vec::new(),
             counts: Counts::default(),

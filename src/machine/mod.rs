@@ -41,10 +41,13 @@ mod bounds;
 mod breaker;
 #[cfg(any(test, feature = "_calls"))]
 mod call;
+#[cfg(any(test, feature = "_calls"))]
+mod calls;
 mod command;
 mod core;
 mod count;
 mod counts;
+mod effect;
 mod entry;
 mod greeting;
 mod ids;
@@ -79,7 +82,7 @@ mod world;
 pub(crate) use self::acquire::Options;
 pub(crate) use self::answer::Answer;
 #[cfg(any(test, feature = "_calls"))]
-pub(crate) use self::call::{Call, Called};
+pub(crate) use self::calls::{Call, Called};
 pub(crate) use self::command::{Command, Memory};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};

@@ -1,0 +1,180 @@
+//! Questions that are under way, and those that are watched.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::effect::Effect;
+use super::ids::CallId;
+use super::link::{Link, Place, To};
+use super::script::Script;
+use crate::policy::Moment;
+
+/// What a server is asked.
+pub(crate) struct Call {
+    /// None for a plain command.
+    pub(crate) script: Option<Script>,
+    /// It is sent itself, and not its digest.
+    pub(crate) is_whole: bool,
+    /// The script's keys; or all words of a plain command.
+    pub(crate) keys: Box<[Box<[u8]>]>,
+    /// The script's other words.
+    pub(crate) words: Box<[Box<[u8]>]>,
+    /// It acts on what it hears: a server that may not vote is not asked.
+    pub(crate) acts: bool,
+    /// Whether a server that replies so has changed its keys.
+    pub(crate) changes: fn(&Frame) -> bool,
+    /// Of which of `keys` its caller is told that it has changed.
+    pub(crate) watched: Option<usize>,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug)]
+pub(crate) enum Called {
+    Replied(Frame),
+    /// By this error, to this script, if any, with these keys.
+    Refused {
+        text: Bytes,
+        script: &'static str,
+        keys: Box<[Box<[u8]>]>,
+    },
+    /// The connection ended before the reply.
+    Unknown,
+    /// It was not asked, as there is no connection.
+    Unreached,
+    /// It was not asked: it may vote in this time.
+    Quarantined(Duration),
+    /// It was not asked, nor is it in this time: it has not answered before.
+    LeftOut(Duration),
+}
+
+pub(super) struct UnderWay {
+    pub(super) server: usize,
+    pub(super) question: Call,
+    pub(super) state: State,
+    /// Something happened to its key, or may have.
+    pub(super) is_told: bool,
+    pub(super) waker: Option<Waker>,
+}
+
+pub(super) enum State {
+    /// There is no connection yet.
+    Waiting,
+    Asked,
+    Ended(Called),
+    /// Its caller has what came of it, and waits for news.
+    Watching,
+}
+
+/// Questions under way.
+#[derive(Default)]
+pub(super) struct Calls {
+    slots: Vec<(u32, Option<Box<UnderWay>>)>,
+    free: Vec<u32>,
+    pub(super) watched: usize,
+}
+
+impl Calls {
+    pub(super) fn insert(&mut self, call: Box<UnderWay>) -> CallId {
+        self.watched += usize::from(call.question.watched.is_some());
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            u32::try_from(self.slots.len() - 1).expect("memory ends before")
+        });
+        let slot = &mut self.slots[at as usize];
+        slot.1 = Some(call);
+        CallId { at, number: slot.0 }
+    }
+
+    pub(super) fn get_mut(&mut self, CallId { at, number }: CallId) -> Option<&mut UnderWay> {
+        let (present, call) = self.slots.get_mut(at as usize)?;
+        call.as_deref_mut().filter(|_| *present == number)
+    }
+
+    pub(super) fn remove(&mut self, id: CallId) -> Option<Box<UnderWay>> {
+        self.get_mut(id)?;
+        let slot = &mut self.slots[id.at as usize];
+        slot.0 = slot.0.wrapping_add(1);
+        let call = slot.1.take()?;
+        self.free.push(id.at);
+        self.watched -= usize::from(call.question.watched.is_some());
+        Some(call)
+    }
+
+    pub(super) fn all(&mut self) -> impl Iterator<Item = (CallId, &mut UnderWay)> {
+        let slots = (0..).zip(&mut self.slots);
+        slots.filter_map(|(at, (number, call))| {
+            Some((CallId { at, number: *number }, call.as_deref_mut()?))
+        })
+    }
+
+    /// Something was done to a key, or to any where none is named.
+    pub(super) fn are_told(&mut self, key: Option<&[u8]>, effects: &mut Vec<Effect>) {
+        if self.watched == 0 {
+            return;
+        }
+        let is_it = |call: &UnderWay| {
+            let watched = call.question.watched.and_then(|at| call.question.keys.get(at));
+            watched.is_some_and(|watched| key.is_none_or(|key| **watched == *key))
+        };
+        let told = self.all().filter(|(_, call)| is_it(call));
+        told.for_each(|(_, call)| call.is_told(effects));
+    }
+}
+
+impl UnderWay {
+    /// Writes it to its server.
+    pub(super) fn ask(
+        &mut self,
+        id: CallId,
+        links: &mut [Link],
+        owner_id: fn() -> u128,
+        now: Moment,
+    ) {
+        fn slices(words: &[Box<[u8]>]) -> Vec<&[u8]> {
+            words.iter().map(|word| &**word).collect()
+        }
+        let (to, question, is_alone) = (To::Call(id), &self.question, links.len() == 1);
+        let link = &mut links[self.server];
+        (self.state, self.is_told) = (State::Asked, false);
+        if question.watched.is_some() {
+            link.watch_held(owner_id, now);
+        }
+        let (keys, words) = (slices(&question.keys), slices(&question.words));
+        let Some(script) = &question.script else {
+            return link.write(&keys, Place::Any, to, now);
+        };
+        // Of several servers the first call on each connection brings the script: the others' answers may decide before a
+        // slow one says that it lacks the script, and it would do nothing of what it was asked, each time again.
+        let is_first = !is_alone && !link.brought.contains(&script.digest);
+        if is_first {
+            link.brought.push(script.digest);
+        }
+        let is_whole = link.sends_whole;
+        link.sends_whole |= question.is_whole || is_first;
+        link.call(script, &keys, &words, to, now);
+        link.sends_whole = is_whole;
+    }
+
+    /// See [`Machine::wait_for`].
+    pub(super) fn wait(&mut self, waker: &Waker, effects: &mut Vec<Effect>) {
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let known = self.waker.replace(waker.clone());
+            effects.extend(known.map(Effect::Wake));
+        }
+    }
+
+    pub(super) fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
+        self.state = State::Ended(called);
+        effects.extend(self.waker.take().map(Effect::Wake));
+    }
+
+    pub(super) fn is_told(&mut self, effects: &mut Vec<Effect>) {
+        self.is_told = true;
+        if let State::Watching = self.state {
+            effects.extend(self.waker.take().map(Effect::Wake));
+        }
+    }
+}
