@@ -118,10 +118,9 @@ impl Servers {
     pub(crate) fn ending(
         &self,
         machine: &Machine,
-        ended: &[(LeaseId, Names)],
+        ended: &[(LeaseId, String)],
         why: impl Fn(usize) -> Option<OpenError> + Copy,
     ) -> Shutdown {
-        let title = |names: &Names| String::from_utf8_lossy(names.lock()).into_owned();
         let reason = |id| {
             let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
             let mut failures = votes.filter_map(|vote| match vote {
@@ -131,8 +130,8 @@ impl Servers {
             failures.next().unwrap_or_else(|| NO_ANSWER.to_owned())
         };
         let left: BTreeMap<String, String> =
-            machine.unreleased().map(|(id, names)| (title(names), reason(id))).collect();
-        let released = ended.iter().map(|(_, names)| title(names));
+            machine.unreleased().map(|(id, title)| (title, reason(id))).collect();
+        let released = ended.iter().map(|(_, title)| title.clone());
         Shutdown {
             released: released.filter(|name| !left.contains_key(name)).collect(),
             unreleased: left.into_iter().collect(),

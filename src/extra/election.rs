@@ -1,4 +1,4 @@
-//! Elections: the queue of the lock says who leads next, by their priorities, which stand in the owners' values.
+//! Elections: the queue of the lock names the next leader, by priorities that stand in the owners' values.
 
 use crate::machine::{FENCED, Kind};
 

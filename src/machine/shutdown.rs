@@ -10,7 +10,6 @@ use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Refusal};
 use super::link::Link;
-use crate::names::Names;
 use crate::policy::{LeaseEvent, LeaseState, Loss, Moment};
 
 /// Of a link that has no connection: this many dials in a row have led to nothing, the one of a connection that ended
@@ -19,7 +18,7 @@ const DIALS_UNTIL_AWAY: u32 = 2;
 
 impl Machine {
     /// Refuses all that wait and all that come, and ends and gives back all that is held; which that is.
-    pub(crate) fn shut_down(&mut self, now: Moment) -> Vec<(LeaseId, Names)> {
+    pub(crate) fn shut_down(&mut self, now: Moment) -> Vec<(LeaseId, String)> {
         let ids = self.close(Refusal::ShutDown, now);
         let mut ended = Vec::new();
         for id in ids {
@@ -27,7 +26,7 @@ impl Machine {
             let Some(lease) = self.leases.get(id) else { continue };
             let Some(LeaseState::Lost(why)) = lease.state() else { continue };
             if why == Loss::ShutDown && !self.is_free(lease) {
-                ended.push((id, lease.names.clone()));
+                ended.push((id, lease.title()));
             }
             if lease.is_kept() {
                 self.give_back(id, now);
@@ -84,9 +83,9 @@ impl Machine {
     }
 
     /// The leases of which too few servers have said that the lock is free, with the locks' names.
-    pub(crate) fn unreleased(&self) -> impl Iterator<Item = (LeaseId, &Names)> {
+    pub(crate) fn unreleased(&self) -> impl Iterator<Item = (LeaseId, String)> {
         let left = self.leases.iter().filter(|(_, lease)| !self.is_free(lease));
-        left.map(|(id, lease)| (id, &lease.names))
+        left.map(|(id, lease)| (id, lease.title()))
     }
 
     fn is_free(&self, lease: &Lease) -> bool {
@@ -105,6 +104,12 @@ impl Machine {
 }
 
 impl Lease {
+    /// The names of its locks.
+    fn title(&self) -> String {
+        let names: Vec<_> = self.keys().map(String::from_utf8_lossy).collect();
+        names.join(", ")
+    }
+
     /// Whether some server has been sent no release.
     pub(super) fn is_kept(&self) -> bool {
         let is_kept = |has| matches!(has, Has::Asked | Has::Key | Has::Perhaps);
@@ -175,7 +180,7 @@ mod tests {
         bench.said(0);
         bench.reply(0, &error("ERR no"));
         let ended = bench.machine.shut_down(bench.now);
-        assert!(matches!(&ended[..], [(id, names)] if *id == held && names.lock() == b"a"));
+        assert_eq!(ended, [(held, "a".to_owned())]);
         let later = acquire(&mut bench, b"d");
         for id in [asking, resting, later] {
             let refused = bench.machine.poll_acquire(id, &context());

@@ -70,9 +70,7 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
             sleep(LOOKS).await;
         }
         // A request that cannot have that lock goes without: the right to it may be missing.
-        let Some(turn) = turn(front, wish).await else {
-            return std::future::pending().await;
-        };
+        let turn = turn(front, wish).await;
         let tell = |owners: &[Box<[u8]>]| {
             let words = words(&wish.names, owners);
             front.driver.with(|machine, now| machine.tell_kind(id, words, now));
@@ -109,5 +107,5 @@ async fn collect(front: &Front, wish: &Wish, tell: impl Fn(&[Box<[u8]>])) {
     if owners.len() == wish.names.len() {
         tell(&owners);
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -23,6 +23,10 @@ use crate::names::Names;
 use crate::policy::{Moment, Wait};
 
 /// A request that has begun.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of one, and are not to be on the heap"
+)]
 pub(crate) enum Way {
     OfOne(Acquire),
     /// Made of several.
