@@ -24,7 +24,7 @@ impl Machine {
         self.links[server].breaker.opens_in(now)
     }
 
-    /// A server has answered an attempt, whatever it said.
+    /// A server has answered an attempt, or met a new connection, whatever it said.
     pub(super) fn note_answer(&mut self, server: usize) {
         let breaker = &mut self.links[server].breaker;
         let was_closed = breaker.is_closed();
@@ -82,41 +82,43 @@ mod tests {
         told.collect()
     }
 
-    #[test]
-    fn a_server_that_does_not_answer_is_left_out_until_it_is_asked_once_to_find_out() {
+    /// Two of three servers serve, and one of these answers nothing for a timeout.
+    fn silent() -> Bench {
         let mut bench = Bench::new(3, settings(3));
-        bench.dial(0, Login::default());
-        answer(&mut bench, 0);
-        for is_open in [false, true] {
-            assert!(!attempt(&mut bench, 1).0);
-            assert_eq!(bench.machine.is_left_out_for(1, bench.now).is_some(), is_open);
+        for server in [0, 1] {
+            bench.dial(server, Login::default());
+            answer(&mut bench, server);
         }
+        for name in [b"x", b"y"] {
+            acquire(&mut bench, name);
+            answer(&mut bench, 0);
+        }
+        bench.pass(Duration::from_millis(500));
         assert_eq!(told(&mut bench), [true]);
-        // It is there again, and nobody knows whether it answers.
-        bench.greet(1, Login::default());
-        answer(&mut bench, 1);
+        bench
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_left_out_until_it_has_answered_a_handshake() {
+        let mut bench = silent();
+        bench.said(1);
         let (is_asked, id) = attempt(&mut bench, 1);
         let report = bench.machine.report(id, bench.now).nth(1).unwrap();
         assert!(!is_asked && matches!(report.said, Said::LeftOut(_)));
-        bench.pass(Duration::from_secs(1));
-        assert!(attempt(&mut bench, 1).0 && attempt(&mut bench, 1).0);
-        assert!(bench.machine.is_left_out_for(1, bench.now).is_none());
+        assert!(bench.machine.is_left_out_for(1, bench.now).is_some());
+        bench.close(1);
+        bench.dial(1, Login::default());
+        assert_eq!(told(&mut bench), []);
+        answer(&mut bench, 1);
         assert_eq!(told(&mut bench), [false]);
+        assert!(attempt(&mut bench, 1).0);
     }
 
     #[test]
     fn an_answer_that_comes_when_nobody_needs_it_any_more_is_one() {
-        let mut bench = Bench::new(3, settings(3));
-        bench.dial(0, Login::default());
-        answer(&mut bench, 0);
-        (0..2).for_each(|_| assert!(!attempt(&mut bench, 1).0));
-        bench.greet(1, Login::default());
+        let mut bench = silent();
         answer(&mut bench, 1);
-        bench.pass(Duration::from_secs(1));
-        let id = acquire(&mut bench, b"a");
-        assert!(bench.machine.has_output(1));
-        bench.machine.forget(id, bench.now);
-        answer(&mut bench, 1);
-        assert_eq!(told(&mut bench), [true, false]);
+        assert_eq!(told(&mut bench), [false]);
+        assert!(attempt(&mut bench, 1).0);
     }
 }

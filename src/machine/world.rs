@@ -227,7 +227,10 @@ impl Machine {
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
         link.is_down = false;
         link.is_logged_in(login.lasts, random);
-        for id in std::mem::take(&mut link.owed) {
+        let owed = std::mem::take(&mut link.owed);
+        // It answers again, whatever it did not answer before.
+        self.note_answer(server);
+        for id in owed {
             self.give_back_again(id, now);
         }
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
