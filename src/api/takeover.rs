@@ -6,7 +6,11 @@ use super::acquire::Former;
 use super::lease::{GrantedBy, Lease};
 use super::outcome;
 use crate::error::Error;
+#[cfg(feature = "sharing")]
+use crate::extra::sharing;
 use crate::extra::takeover;
+#[cfg(feature = "sharing")]
+use crate::machine::Machine;
 use crate::policy::{End, Loss};
 use crate::ticket::Ticket;
 
@@ -25,12 +29,28 @@ impl Lease {
         self.granted_by = Some(GrantedBy::Several(Box::new(report)));
     }
 
+    /// A ticket has one key, which is an owner's alone.
+    fn check_ticketed(&self) -> Result<(), Error> {
+        #[cfg(feature = "sharing")]
+        {
+            let kind = |machine: &mut Machine| machine.kind(self.id).map(|(kind, _)| kind);
+            if self.locker.driver.look(kind).is_some_and(sharing::has_shares) {
+                return Err(Error::misuse("a ticket is of a lock that nobody has shares of"));
+            }
+        }
+        if self.names().nth(1).is_some() {
+            return Err(Error::misuse("a ticket is of one lock, not of several"));
+        }
+        Ok(())
+    }
+
     /// # Cancel safety
     ///
     /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or the
     /// ticket.
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
         Ticket::check(within)?;
+        self.check_ticketed()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
         let owner = driver.with(|machine, now| takeover::into_ticket(machine, id, within, now));
         let Some(owner) = owner else {
