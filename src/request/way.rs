@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::policy::{Moment, Wait};
 
 /// A request that has begun.
-#[expect(
+#[allow(
     clippy::large_enum_variant,
     reason = "nearly all are of one, and are not to be on the heap"
 )]

@@ -235,12 +235,13 @@ fn known_bugs_of_shares_are_noticed() {
         (Mutant::ReadersTakeAnyToken, 1),
         (Mutant::TimedOutCountsAsHeld, 2),
     ];
-    for (mutant, seed) in bugs {
+    for (mutant, first) in bugs {
         mutants::set(Some(mutant));
-        assert!(
-            panics(|| _ = live([1, 3, 5][seed % 3], u32::try_from(seed).unwrap(), false)),
-            "{mutant:?}"
-        );
+        // As many servers each time.
+        let mut seeds = (first..).step_by(3).take(6);
+        let is_noticed =
+            seeds.any(|seed| panics(|| _ = live([1, 3, 5][first as usize], seed, false)));
+        assert!(is_noticed, "{mutant:?}");
     }
     mutants::set(None);
 }
