@@ -16,6 +16,7 @@ use crate::machine::{Machine, Options, Refusal};
 #[cfg(feature = "groups")]
 use crate::names::Names;
 use crate::policy::Moment;
+use crate::spans::AcquireSpan;
 
 /// The former owner of a lock that a request takes.
 #[cfg(any(test, feature = "takeover"))]
@@ -38,6 +39,7 @@ pub(crate) struct Acquire {
     #[cfg(any(test, feature = "takeover"))]
     former: Option<Former>,
     timekeeper: Timekeeper,
+    span: AcquireSpan,
 }
 
 impl Acquire {
@@ -53,7 +55,13 @@ impl Acquire {
             #[cfg(any(test, feature = "takeover"))]
             former: None,
             timekeeper: Timekeeper::default(),
+            span: AcquireSpan::default(),
         }
+    }
+
+    pub(crate) fn seen_in(mut self, span: AcquireSpan) -> Self {
+        self.span = span;
+        self
     }
 
     /// The same request, which takes its lock from there.
@@ -99,7 +107,7 @@ impl Acquire {
         let waited = clock::now().since(self.asked_at);
         let driver = &lease.locker.driver;
         let report = driver.report(lease.id);
-        let mut error = outcome::refused(&lease.names, refusal, waited, report);
+        let mut error = lease.of_all(outcome::refused(&lease.names, refusal, waited, report));
         #[cfg(any(test, feature = "takeover"))]
         if self.former == Some(Former::Ticket) {
             error = outcome::of_ticket(&lease.names, error);
@@ -116,6 +124,7 @@ impl Acquire {
             ErrorKind::Contended => meter.note_refused(),
             _ => meter.note_failed(name),
         }
+        self.span.refused(&error);
         error
     }
 }
@@ -135,8 +144,10 @@ impl Future for Acquire {
                 lease.locker.driver.meter().note_granted(lease.names.lock(), waited);
                 #[cfg(any(test, feature = "takeover"))]
                 if let Some(former) = this.former {
-                    lease.is_taken_from(former);
+                    lease.is_taken_from(former, &this.span);
                 }
+                let (id, token) = (lease.id, lease.token());
+                lease.locker.driver.holds().granted(id, &this.span, token, waited);
                 Ok(lease)
             }
             Err(refusal) => Err(this.refused(&lease, refusal)),
@@ -149,6 +160,7 @@ impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(lease) = &self.lease {
             lease.locker.driver.meter().note_cancelled();
+            self.span.cancelled();
         }
     }
 }

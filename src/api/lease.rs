@@ -94,7 +94,7 @@ impl Lease {
     }
 
     /// An error of all its locks.
-    fn of_all(&self, error: Error) -> Error {
+    pub(super) fn of_all(&self, error: Error) -> Error {
         #[cfg(feature = "groups")]
         if !self.also.is_empty() {
             let names: Vec<Names> = [&self.names].into_iter().chain(&self.also).cloned().collect();
@@ -164,10 +164,17 @@ impl Lease {
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
         let (id, driver) = (self.id, &self.locker.driver);
+        let mut step = driver.holds().renew(id);
         let round = driver.with(|machine, now| machine.extend(id, now));
         let is_extended =
             driver.wait(|machine, context| machine.poll_extended(id, round, context)).await;
-        match self.loss() {
+        let loss = self.loss();
+        step.end(match loss {
+            Some(_) => "lost",
+            None if is_extended => "renewed",
+            None => "failed",
+        });
+        match loss {
             Some(loss) => Err(self.lost_by(loss)),
             None if is_extended => Ok(()),
             None => Err(self.unconfirmed()),
@@ -206,6 +213,7 @@ impl Lease {
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let (id, driver) = (self.id, self.locker.driver.clone());
+        let mut step = driver.holds().release(id);
         let release = |machine: &mut Machine, now| machine.release(id, now);
         let end = driver.call(release, |machine, context| {
             let end = machine.poll_release(id, context);
@@ -213,6 +221,7 @@ impl Lease {
             end
         });
         let end = end.await;
+        step.ends(end);
         self.note_end(end);
         match end {
             End::Lost(loss) => Err(self.lost_by(loss)),
@@ -225,6 +234,7 @@ impl Lease {
         if !std::mem::replace(&mut self.is_held, false) {
             return;
         }
+        self.locker.driver.holds().ends(self.id, end);
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
         if end == End::HandedOver {
             meter.note_handed_over(name);
@@ -243,14 +253,17 @@ impl Drop for Lease {
             return;
         }
         let (id, is_held) = (self.id, self.is_held);
+        let mut step = self.locker.driver.holds().release(id);
         let (loss, is_handed_over) = self.locker.driver.with(|machine, now| {
             let loss = if is_held { machine.loss(id, now) } else { None };
             (loss, machine.forget(id, now))
         });
-        self.note_end(match loss {
-            Some(loss) => End::Lost(loss),
-            None if is_handed_over => End::HandedOver,
-            None => End::Released,
-        });
+        let (end, outcome) = match loss {
+            Some(loss) => (End::Lost(loss), "lost"),
+            None if is_handed_over => (End::HandedOver, "handed_over"),
+            None => (End::Released, "queued"),
+        };
+        step.end(outcome);
+        self.note_end(end);
     }
 }

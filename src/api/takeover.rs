@@ -12,17 +12,19 @@ use crate::extra::takeover;
 #[cfg(feature = "sharing")]
 use crate::machine::Machine;
 use crate::policy::{End, Loss};
+use crate::spans::AcquireSpan;
 use crate::ticket::Ticket;
 
 impl Lease {
     /// Its lock was taken from there: says so, and whose it was.
-    pub(super) fn is_taken_from(&mut self, former: Former) {
+    pub(super) fn is_taken_from(&mut self, former: Former, span: &AcquireSpan) {
         let report = self.locker.driver.report(self.id);
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
         match (former, report.taken_from().next()) {
             (Former::Ticket, _) => meter.note_adopted(name),
             (Former::Anybody, Some(holder)) => {
                 meter.note_stolen(name, &holder.owner, holder.label.as_deref());
+                span.stolen(holder);
             }
             (Former::Anybody, None) => {}
         }
@@ -52,18 +54,24 @@ impl Lease {
         Ticket::check(within)?;
         self.check_ticketed()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
+        let mut step = driver.holds().release(id);
         let owner = driver.with(|machine, now| takeover::into_ticket(machine, id, within, now));
         let Some(owner) = owner else {
-            return Err(outcome::lost(&self.names, self.loss().unwrap_or(Loss::Expired)));
+            let loss = self.loss().unwrap_or(Loss::Expired);
+            step.ends(End::Lost(loss));
+            return Err(outcome::lost(&self.names, loss));
         };
         let mut passing = Passing { lease: self, is_over: false };
         let end = driver.wait(|machine, context| machine.poll_release(id, context)).await;
         let lease = &passing.lease;
+        let end = if end == End::Released { End::Ticketed } else { end };
+        step.ends(end);
         match end {
-            End::Released => {
+            End::Ticketed => {
                 let owner = *owner.first_chunk().expect("a value begins with its id");
                 let ticket = Ticket::new(lease.name(), owner, driver.fingerprint());
                 driver.meter().note_ticketed(lease.name());
+                driver.holds().ends(id, end);
                 passing.is_over = true;
                 Ok(ticket)
             }
@@ -83,8 +91,9 @@ struct Passing {
 impl Drop for Passing {
     fn drop(&mut self) {
         if !self.is_over {
-            let id = self.lease.id;
-            self.lease.locker.driver.with(|machine, now| takeover::take_back(machine, id, now));
+            let (id, driver) = (self.lease.id, &self.lease.locker.driver);
+            driver.holds().ends(id, End::Unconfirmed);
+            driver.with(|machine, now| takeover::take_back(machine, id, now));
         }
     }
 }

@@ -59,6 +59,7 @@ impl Lease {
                 let mut lease = Self::new(self.locker.clone(), other, self.names.clone());
                 lease.is_granted(granted);
                 driver.meter().note_granted(self.name(), lease.granted_at.since(began));
+                driver.holds().goes_on(id, other, lease.token());
                 *self = lease;
                 Ok(())
             }

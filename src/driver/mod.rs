@@ -39,13 +39,14 @@ use tokio::time::Sleep;
 
 use self::wire::Writer;
 use crate::clock;
-use crate::machine::{Effect, Fault, Handshake, Machine};
+use crate::machine::{Effect, Fault, Handshake, LeaseId, Machine};
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::tls::Client;
 use crate::net::transport::ReadHalf;
 use crate::policy::Moment;
 use crate::server::endpoint::Endpoint;
+use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
 /// With more commands than these in flight, the task writes.
@@ -82,6 +83,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     servers: Servers,
     meter: Arc<Meter>,
+    holds: Holds<LeaseId>,
     /// A caller may be on another runtime, or on none.
     runtime: Handle,
 }
@@ -378,7 +380,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         spare_effects: Vec::new(),
     };
     let (state, runtime) = (Mutex::new(state), Handle::current());
-    let shared = Arc::new(Shared { state, servers, meter, runtime });
+    let shared = Arc::new(Shared { state, servers, meter, holds: Holds::default(), runtime });
     let task = Task {
         shared: Arc::downgrade(&shared),
         readers: (0..count).map(|_| None).collect(),

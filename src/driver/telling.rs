@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::Shared;
 use super::report::{refusal, refused};
 use crate::clock;
-use crate::machine::{Counts, Event};
+use crate::machine::{Counts, Event, LeaseId};
 use crate::net::refusal::ServerError;
+use crate::spans::Holds;
 use crate::stats::{AtServer, BreakerState, Meter, ServerStats};
 
 impl Shared {
@@ -34,9 +35,19 @@ impl Shared {
         let (meter, logins) = (&self.meter, self.meter.logins());
         match event {
             Event::Contended(names) => meter.note_contended(names.lock()),
-            Event::Renewed(names, round_trip) => meter.note_renewed(names.lock(), round_trip),
-            Event::RenewalFailed(names) => meter.note_renewal_failed(names.lock()),
-            Event::Lost(names, why) => meter.note_lost(names.lock(), why),
+            Event::Renews(id) => self.holds.renews(id),
+            Event::Renewed(id, names, round_trip) => {
+                self.holds.renewed(id, "renewed");
+                meter.note_renewed(names.lock(), round_trip);
+            }
+            Event::RenewalFailed(id, names) => {
+                self.holds.renewed(id, "failed");
+                meter.note_renewal_failed(names.lock());
+            }
+            Event::Lost(id, names, why) => {
+                meter.note_lost(names.lock(), why);
+                self.holds.lost(id, &names, why);
+            }
             Event::LoginRenewed(link) => logins.note_renewed(&self.address(link)),
             Event::Breaker { server, is_open } => {
                 let open = is_open.then(|| AtServer::open_breaker(&self.address(server)));
@@ -85,6 +96,11 @@ impl Shared {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// The spans of the leases that are held.
+    pub(crate) fn holds(&self) -> &Holds<LeaseId> {
+        &self.holds
     }
 
     pub(crate) fn address(&self, link: usize) -> String {

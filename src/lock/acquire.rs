@@ -8,21 +8,22 @@ use std::task::{Context, Poll, ready};
 use super::acquire_mode::Taking;
 use super::attempt::{Attempting, Bid, Refused, shut_down};
 use super::claim::Claim;
+use super::core::Core;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::likely::Fact;
 use super::limit::Limit;
 use super::names::{Names, title};
-use super::order::{Seize, Wish};
+use super::order::{Order, Seize, Wish};
 use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::sharing;
-use super::spans::AcquireSpan;
 use super::wait::Waiter;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
 use crate::policy::{Moment, RetryState};
+use crate::spans::AcquireSpan;
 
 /// Locks that are being acquired. Tries once, unless others wait already in this process; then waits, if
 /// the wish is to.
@@ -73,7 +74,7 @@ impl Acquiring {
         begun_at: Moment,
         together: Option<Together>,
     ) -> Self {
-        let span = AcquireSpan::open(engine.core(), wish);
+        let span = open_span(engine.core(), wish);
         let patience = patience(engine, wish, asked_at);
         let waits = patience.waits();
         if let Err(error) = refuse_own(engine, wish) {
@@ -214,6 +215,13 @@ fn patience(engine: &Engine, wish: &Wish, asked_at: Moment) -> RetryState {
     RetryState::new(wish.wait, wish.retry, grace, attempt_max, asked_at)
 }
 
+fn open_span(core: &Core, wish: &Wish) -> AcquireSpan {
+    let Wish { names, order, .. } = wish;
+    let quorum = || (core.places().len(), core.quorum().needed());
+    let Order { term, label, is_fenced, .. } = order;
+    AcquireSpan::open(names, label.as_deref(), term.ttl_ms(), *is_fenced, quorum)
+}
+
 /// Tells of what came of a wish.
 fn answer(
     engine: &Engine,
@@ -234,7 +242,7 @@ fn answer(
             if let Some(seize) = &wish.order.seize {
                 tell_of_seizure(engine, seize, lease, span);
             }
-            span.granted(&hold.span, &hold.names, hold.token(), waited);
+            hold.span.granted(span, hold.token(), waited);
         }
         Err(error) => {
             match error.kind() {
@@ -272,12 +280,12 @@ fn mark_own(engine: &Engine, error: &mut Error) {
 
 /// A lock that was another's is this request's now: says so, and whose it was.
 fn tell_of_seizure(engine: &Engine, seize: &Seize, lease: &Lease, span: &AcquireSpan) {
-    let (meter, names, report) = (engine.meter(), &lease.hold().names, lease.report());
+    let (meter, name, report) = (engine.meter(), lease.name(), lease.report());
     match (seize, report.taken_from().next()) {
-        (Seize::From(_), _) => meter.note_adopted(names[0].lock()),
+        (Seize::From(_), _) => meter.note_adopted(name),
         (Seize::FromAnybody, Some(from)) => {
-            meter.note_stolen(names[0].lock(), &from.owner, from.label.as_deref());
-            span.stolen(names, from);
+            meter.note_stolen(name, &from.owner, from.label.as_deref());
+            span.stolen(from);
         }
         (Seize::FromAnybody, None) => {}
     }

@@ -17,13 +17,13 @@ use super::order::Order;
 use super::owner::Owner;
 use super::participant::{Binding, Participant};
 use super::rare::Rare;
-use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{
     Bounds, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Term, TimerKey, look_at, renew_at,
 };
 use crate::race::timeout;
 use crate::server::place::Place;
+use crate::spans::HoldSpan;
 
 pub(crate) struct Hold {
     pub(super) core: Arc<Core>,
@@ -244,21 +244,13 @@ impl Hold {
             End::Lost(why) => {
                 self.bell.ring();
                 meter.note_lost(self.name(), why);
-                self.span.lost(&self.names, why);
                 self.vacate();
             }
-            End::Released => self.span.close("released"),
-            End::Unconfirmed => self.span.close("unconfirmed"),
-            End::HandedOver => {
-                meter.note_handed_over(self.name());
-                self.span.close("handed_over");
-            }
-            End::Ticketed => {
-                meter.note_ticketed(self.name());
-                self.span.close("ticketed");
-            }
-            End::Withdrawn => self.span.close("withdrawn"),
+            End::HandedOver => meter.note_handed_over(self.name()),
+            End::Ticketed => meter.note_ticketed(self.name()),
+            End::Released | End::Unconfirmed | End::Withdrawn => {}
         }
+        self.span.ends(&self.names, end);
         if !matches!(end, End::Lost(_) | End::Withdrawn) {
             meter.note_released(self.name(), self.held_for(now));
         }

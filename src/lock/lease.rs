@@ -25,13 +25,13 @@ use super::lines::HandOver;
 use super::names::Names;
 use super::participant::Participant;
 use super::round::Round;
-use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{
     Backoff, End, LeaseState, Loss, Moment, Relay, Setback, Tick, TimerKey, Verdict,
 };
 use crate::race::{First, race};
+use crate::spans::Step;
 
 /// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
 /// back sooner, and cost the server nothing.

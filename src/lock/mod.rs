@@ -102,8 +102,6 @@ mod seize;
 mod sharing;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod shutdown;
-#[cfg(any(test, feature = "_engine"))]
-mod spans;
 #[cfg(all(feature = "inspect", any(test, feature = "_engine")))]
 pub(crate) mod spot;
 #[cfg(any(test, feature = "_engine"))]

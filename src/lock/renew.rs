@@ -24,7 +24,6 @@ use super::parting::count;
 use super::question::Apart;
 use super::scripts;
 use super::sharing::{Shares, Wanted};
-use super::spans::Step;
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
@@ -34,6 +33,7 @@ use crate::race::all;
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 use crate::server::node::{LEASES, WATCH};
+use crate::spans::Step;
 
 mod portions;
 

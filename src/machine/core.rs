@@ -258,7 +258,7 @@ impl Machine {
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {
-        self.tell(id, |names| Event::Renewed(names, now.since(asked_at)));
+        self.tell(id, |names| Event::Renewed(id, names, now.since(asked_at)));
     }
 
     /// How a lease stands; none where it is not granted.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::ids::LeaseId;
 use crate::names::Names;
 use crate::policy::Loss;
 
@@ -29,10 +30,12 @@ pub(crate) struct Counts {
 pub(crate) enum Event {
     /// An attempt was refused, since another holds the lock.
     Contended(Names),
+    /// A renewal begins: only told where somebody wants to know.
+    Renews(LeaseId),
     /// With the time from the question to the verdict.
-    Renewed(Names, Duration),
-    RenewalFailed(Names),
-    Lost(Names, Loss),
+    Renewed(LeaseId, Names, Duration),
+    RenewalFailed(LeaseId, Names),
+    Lost(LeaseId, Names, Loss),
     /// A connection has logged in again.
     LoginRenewed(usize),
     /// The server refused that.
@@ -78,12 +81,19 @@ mod tests {
         assert!(told(&mut bench).is_empty());
         bench.pass(Duration::from_millis(3400));
         grant(&mut bench);
-        assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::Renewed(..))]));
+        let renewed = told(&mut bench);
+        let [Effect::Tell(Event::Renews(begun)), Effect::Tell(Event::Renewed(done, ..))] =
+            &renewed[..]
+        else {
+            panic!("{renewed:?}")
+        };
+        assert_eq!((*begun, *done), (id, id));
         bench.pass(Duration::from_millis(3400));
         bench.said(0);
+        assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::Renews(_))]));
         // The answer is late.
         bench.pass(Duration::from_millis(600));
-        assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::RenewalFailed(_))]));
+        assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::RenewalFailed(..)), ..]));
         bench.machine.release(id, bench.now);
         assert_eq!(bench.machine.take_counts(), Counts { held: -1, ..Counts::default() });
     }
@@ -124,7 +134,7 @@ mod tests {
         bench.pass(Duration::from_secs(10));
         let told = told(&mut bench);
         let is_lost =
-            |effect: &Effect| matches!(effect, Effect::Tell(Event::Lost(_, Loss::Expired)));
+            |effect: &Effect| matches!(effect, Effect::Tell(Event::Lost(_, _, Loss::Expired)));
         assert!(told.last().is_some_and(is_lost), "{told:?}");
         assert!(!bench.machine.state(held).unwrap().is_held());
         assert_eq!(bench.machine.take_counts().held, -1);

@@ -54,6 +54,7 @@ impl Machine {
             } else {
                 // The answers to the last one are late.
                 self.has_failed(id);
+                self.tell_that_it_renews(id, what);
                 what
             };
             let Some(lease) = self.leases.get_mut(id) else { continue };
@@ -73,6 +74,12 @@ impl Machine {
         }
         for &id in batch {
             self.judge_extension(id, now);
+        }
+    }
+
+    fn tell_that_it_renews(&mut self, id: LeaseId, what: Extending) {
+        if cfg!(any(test, feature = "_renewals")) && what == Extending::Renewal {
+            self.tell(id, |_| Event::Renews(id));
         }
     }
 
@@ -243,7 +250,7 @@ impl Machine {
             self.wake(id);
         }
         if what == Extending::Renewal {
-            self.tell(id, Event::RenewalFailed);
+            self.tell(id, |names| Event::RenewalFailed(id, names));
         }
     }
 
@@ -341,7 +348,7 @@ impl Machine {
             lease.let_expire(why);
             let told = lease.told_of_loss.drain(..);
             self.effects.extend(told.map(Effect::Wake));
-            self.tell(id, |names| Event::Lost(names, why));
+            self.tell(id, |names| Event::Lost(id, names, why));
             self.call_next(id, now);
         }
         self.wake(id);

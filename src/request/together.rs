@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::way::{Way, options, refuse_own};
+use super::way::{Way, open_span, options};
 use crate::api::{Acquire, Part};
 use crate::error::Error;
 use crate::extra::groups::{GROUP, words};
 use crate::front::{Front, Lease};
 use crate::lock::order::{Order, Wish};
 use crate::machine::{LeaseId, Machine, Options, PLAIN};
-use crate::names::{Names, title};
+use crate::names::Names;
 use crate::policy::{Bounds, Wait};
 use crate::race::{First, all, race, timeout};
 
@@ -44,22 +44,21 @@ pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
 ///
 /// When the future is dropped, what was granted is given back.
 async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
-    refuse_own(&front, &wish)?;
+    let span = open_span(&front, &wish)?;
     let asked = Options {
         kind: &GROUP,
         words: words(&wish.names, &[]),
         ..options(&front, &wish, &wish.names[0], wish.wait)
     };
-    let acquire = Acquire::new(&front, asked).of_several(&wish.names);
+    let acquire = Acquire::new(&front, asked).of_several(&wish.names).seen_in(span);
     let id = acquire.id();
-    let outcome = match wish.wait {
+    match wish.wait {
         Wait::Never | Wait::AtMost(Duration::ZERO) => acquire.await,
         _ => match race(pin!(acquire), pin!(turns(&front, &wish, id))).await {
             First::One(outcome) => outcome,
             First::Other(never) => match never {},
         },
-    };
-    outcome.map_err(|error| error.named(title(&wish.names)))
+    }
 }
 
 /// Has one turn after the other, until the request has all its locks.

@@ -20,13 +20,13 @@ use crate::lock::order::Seize;
 use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
+#[cfg(feature = "groups")]
+use crate::names::title;
 use crate::policy::{Moment, Wait};
+use crate::spans::AcquireSpan;
 
 /// A request that has begun.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly all are of one, and are not to be on the heap"
-)]
+#[allow(clippy::large_enum_variant, reason = "nearly every request is of one lock")]
 pub(crate) enum Way {
     OfOne(Acquire),
     /// Made of several.
@@ -56,7 +56,7 @@ impl Way {
 
 /// For a caller that may have waited since then, which its limit counts from.
 pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Result<Way, Error> {
-    refuse_own(locker, wish)?;
+    let span = open_span(locker, wish)?;
     let wait = match (wish.wait, asked_at) {
         (Wait::AtMost(limit), Some(at)) => {
             Wait::AtMost(limit.saturating_sub(clock::now().since(at)))
@@ -64,7 +64,7 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
         (wait, _) => wait,
     };
     let options = options(locker, wish, &wish.names[0], wait);
-    let acquire = Acquire::new(locker, options).since(asked_at);
+    let acquire = Acquire::new(locker, options).since(asked_at).seen_in(span);
     #[cfg(feature = "takeover")]
     let acquire = match &wish.order.seize {
         None => acquire,
@@ -74,15 +74,24 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
     Ok(Way::OfOne(acquire))
 }
 
+/// The span of a request that begins.
+///
 /// # Errors
 ///
 /// Where a guard of the locker has one of the locks, and the request is not to wait for that.
-pub(super) fn refuse_own(locker: &Front, wish: &Wish) -> Result<(), Error> {
+pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Error> {
+    let Wish { names, order, .. } = wish;
+    let quorum = || (locker.driver.endpoints().len(), locker.quorum().needed());
+    let Order { term, label, is_fenced, .. } = order;
+    let span = AcquireSpan::open(names, label.as_deref(), term.ttl_ms(), *is_fenced, quorum);
     let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
-    wish.names.iter().find(is_held).map_or(Ok(()), |names| {
-        let name = String::from_utf8_lossy(names.lock()).into_owned();
-        Err(Error::new(Kind::HeldHere, name, Report::default()))
-    })
+    let Some(held) = names.iter().find(is_held) else { return Ok(span) };
+    let name = String::from_utf8_lossy(held.lock()).into_owned();
+    #[cfg(feature = "groups")]
+    let name = if names.len() > 1 { title(names) } else { name };
+    let error = Error::new(Kind::HeldHere, name, Report::default());
+    span.refused(&error);
+    Err(error)
 }
 
 /// A request for this lock.

@@ -98,7 +98,11 @@ async fn an_acquire_says_what_came_of_it() {
     assert!(soon("its end", waiting).await.unwrap_err().is_cancelled());
     server.cli(&["RPUSH", "list", "x"]);
     locker.lock("list").await.unwrap_err();
-    assert_eq!(outcomes(), ["granted", "contended", "timed_out", "cancelled", "failed"]);
+    locker.lock("a").unless_held_here().await.unwrap_err();
+    assert_eq!(
+        outcomes(),
+        ["granted", "contended", "timed_out", "cancelled", "failed", "contended"]
+    );
 
     let spans = capture.spans("leasehold.acquire");
     assert!(spans.iter().all(|span| span.is_closed));
@@ -215,6 +219,43 @@ async fn a_release_that_nobody_confirmed_says_so() {
     assert_eq!(capture.span("leasehold.release").outcome(), "unconfirmed");
     let hold = capture.span("leasehold.hold");
     assert_eq!((hold.outcome(), hold.is_closed), ("unconfirmed", true));
+}
+
+#[tokio::test]
+async fn a_guard_that_turns_goes_on_in_its_hold() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let mut guard = locker.read("a").await.unwrap();
+    guard.upgrade().await.unwrap();
+    let hold = capture.span("leasehold.hold");
+    assert_eq!((hold.field("token"), hold.is_closed), (&*guard.fence().to_string(), false));
+    guard.extend().await.unwrap();
+    assert!(capture.span("leasehold.renew").is_within(&hold));
+    guard.release().await.unwrap();
+    let [release, hold] = ["leasehold.release", "leasehold.hold"].map(|name| capture.span(name));
+    assert!(release.is_within(&hold) && hold.is_closed);
+    assert_eq!((release.outcome(), hold.outcome()), ("released", "released"));
+}
+
+#[cfg(feature = "takeover")]
+#[tokio::test]
+async fn a_lock_that_is_stolen_or_goes_to_a_ticket_says_so() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let first = locker.lock("a").label("the first").await.unwrap();
+    let thief = locker.lock("a").steal().await.unwrap();
+    let [warning] = &capture.events()[..] else { panic!("{:?}", capture.events()) };
+    assert_eq!((warning.name, warning.field("message")), ("WARN", "a lock is stolen"));
+    assert!(warning.is_within(&capture.spans("leasehold.acquire")[1]));
+    assert!(warning.field("from").contains("the first"), "{warning:?}");
+    drop(first);
+
+    let _ticket = thief.into_ticket(LONG).await.unwrap();
+    let [release, hold] = ["leasehold.release", "leasehold.hold"].map(|name| capture.spans(name));
+    assert_eq!((release[1].outcome(), hold[1].outcome()), ("ticketed", "ticketed"));
+    assert!(release[1].is_within(&hold[1]) && hold[1].is_closed);
 }
 
 /// No password, and no owner's id, unless an error has no other name for a holder.

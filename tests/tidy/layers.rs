@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 23] = [
+const LAYERS: [(&str, &[&str]); 24] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
     ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
+    ("spans", &["policy", "names", "mutex", "error"]),
     ("net", &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
     (
         "server",
@@ -51,6 +52,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "machine",
             "extra",
             "error",
+            "spans",
             "stats",
             "net",
             "server",
@@ -69,6 +71,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "extra",
             "error",
             "ticket",
+            "spans",
             "stats",
             "net",
             "driver",
@@ -86,6 +89,7 @@ const LAYERS: [(&str, &[&str]); 23] = [
             "clock",
             "hashing",
             "error",
+            "spans",
             "stats",
             "net",
             "server",

@@ -137,6 +137,7 @@ impl Turning<'_> {
         // A server that has not said so may have the first owner; one that never had it, the owner before that.
         self.lease.claim.settle_after(&round);
         give_back_predecessor(&held, &|server| !held.binding(server).is_granted);
+        claim.hold().span.goes_on(&held.span, claim.hold().token());
         held.conclude(End::Released);
         let granted = Granted { claim, round, asked_at };
         *self.lease = Lease::begin(&engine, granted);

@@ -9,6 +9,8 @@ mod off;
 mod on;
 
 #[cfg(not(feature = "tracing"))]
-pub(super) use off::{AcquireSpan, HoldSpan, Step};
+use off as present;
 #[cfg(feature = "tracing")]
-pub(super) use on::{AcquireSpan, HoldSpan, Step};
+use on as present;
+
+pub(crate) use present::{AcquireSpan, HoldSpan, Holds, Step};

@@ -1,0 +1,113 @@
+//! Without the feature `tracing` there are no spans.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::error::{Error, Holder};
+use crate::names::Names;
+use crate::policy::{End, Loss};
+
+#[derive(Default)]
+pub(crate) struct AcquireSpan(());
+
+impl AcquireSpan {
+    #[inline(always)]
+    pub(crate) fn open(
+        _names: &[Names],
+        _label: Option<&str>,
+        _ttl_ms: u64,
+        _is_fenced: bool,
+        _quorum: impl FnOnce() -> (usize, usize),
+    ) -> Self {
+        Self(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn stolen(&self, _from: &Holder) {}
+
+    #[inline(always)]
+    pub(crate) fn refused(&self, _error: &Error) {}
+
+    #[inline(always)]
+    pub(crate) fn cancelled(&self) {}
+}
+
+#[derive(Default)]
+pub(crate) struct HoldSpan(());
+
+impl HoldSpan {
+    #[inline(always)]
+    pub(crate) fn granted(&self, _acquire: &AcquireSpan, _token: Option<u64>, _waited: Duration) {}
+
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, _other: &Self, _token: Option<u64>) {}
+
+    #[inline(always)]
+    pub(crate) fn ends(&self, _names: &[Names], _end: End) {}
+
+    #[inline(always)]
+    pub(crate) fn renew(&self) -> Step {
+        Step(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn release(&self) -> Step {
+        Step(())
+    }
+}
+
+pub(crate) struct Holds<Id>(PhantomData<Id>);
+
+impl<Id> Default for Holds<Id> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<Id> Holds<Id> {
+    #[inline(always)]
+    pub(crate) fn granted(
+        &self,
+        _id: Id,
+        _acquire: &AcquireSpan,
+        _token: Option<u64>,
+        _waited: Duration,
+    ) {
+    }
+
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, _id: Id, _other: Id, _token: Option<u64>) {}
+
+    #[inline(always)]
+    pub(crate) fn ends(&self, _id: Id, _end: End) {}
+
+    #[inline(always)]
+    pub(crate) fn lost(&self, _id: Id, _names: &Names, _reason: Loss) {}
+
+    #[inline(always)]
+    pub(crate) fn renew(&self, _id: Id) -> Step {
+        Step(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn renews(&self, _id: Id) {}
+
+    #[inline(always)]
+    pub(crate) fn renewed(&self, _id: Id, _outcome: &'static str) {}
+
+    #[inline(always)]
+    pub(crate) fn release(&self, _id: Id) -> Step {
+        Step(())
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Step(());
+
+impl Step {
+    #[inline(always)]
+    pub(crate) fn end(&mut self, _outcome: &'static str) {}
+
+    #[inline(always)]
+    pub(crate) fn ends(&mut self, _end: End) {}
+}

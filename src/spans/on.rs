@@ -1,0 +1,330 @@
+//! With the feature `tracing`, what happens to a lease is a span or an event of target `leasehold`.
+//!
+//! What is said in one is the lock, its token, numbers and outcomes, and of errors the text, which
+//! names servers by their addresses: no URLs, which may hold passwords, and no ids of our own owners.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tracing::field::{Empty, display};
+use tracing::{Span, debug, debug_span, info_span, warn};
+
+use crate::error::{Error, ErrorKind, Holder};
+use crate::mutex::lock;
+use crate::names::{Names, title};
+use crate::policy::{End, Loss};
+
+/// A span that is about a request or a hold.
+#[derive(Clone)]
+struct About {
+    span: Span,
+    /// All its locks.
+    lock: Arc<str>,
+    /// Its holder is told of a token.
+    is_fenced: bool,
+}
+
+/// `leasehold.acquire`: from the request's first poll to its answer.
+pub(crate) struct AcquireSpan(About);
+
+impl Default for AcquireSpan {
+    fn default() -> Self {
+        Self(About { span: Span::none(), lock: Arc::default(), is_fenced: false })
+    }
+}
+
+impl AcquireSpan {
+    /// With the number of servers, and how many of them decide.
+    pub(crate) fn open(
+        names: &[Names],
+        label: Option<&str>,
+        ttl_ms: u64,
+        is_fenced: bool,
+        quorum: impl FnOnce() -> (usize, usize),
+    ) -> Self {
+        let (servers, needed) = quorum();
+        let lock = Arc::<str>::from(title(names));
+        let span = info_span!(
+            target: "leasehold",
+            "leasehold.acquire",
+            %lock,
+            locks = names.len(),
+            label,
+            ttl_ms,
+            servers,
+            quorum = needed,
+            outcome = Empty,
+            token = Empty,
+            waited_us = Empty,
+            error = Empty,
+        );
+        Self(About { span, lock, is_fenced })
+    }
+
+    /// The span of its hold begins, beside this one and not within it.
+    fn granted(&self, token: Option<u64>, waited: Duration) -> Hold {
+        let About { span: acquire, lock, is_fenced } = &self.0;
+        let token = token.filter(|_| *is_fenced);
+        acquire.record("outcome", "granted");
+        acquire.record("token", token);
+        acquire.record("waited_us", micros(waited));
+        let span = info_span!(
+            target: "leasehold",
+            "leasehold.hold",
+            %lock,
+            token,
+            outcome = Empty,
+            reason = Empty,
+        );
+        span.follows_from(acquire);
+        Hold { span, lock: lock.clone(), is_fenced: *is_fenced }
+    }
+
+    /// The lock was another holder's until then.
+    pub(crate) fn stolen(&self, from: &Holder) {
+        let About { span, lock, .. } = &self.0;
+        warn!(target: "leasehold", parent: span, %lock, %from, "a lock is stolen");
+    }
+
+    pub(crate) fn refused(&self, error: &Error) {
+        let outcome = match error.kind() {
+            ErrorKind::Contended if error.is_timeout() => "timed_out",
+            ErrorKind::Contended => "contended",
+            _ => "failed",
+        };
+        self.0.span.record("outcome", outcome);
+        self.0.span.record("error", display(error));
+    }
+
+    pub(crate) fn cancelled(&self) {
+        self.0.span.record("outcome", "cancelled");
+    }
+}
+
+/// `leasehold.hold`: from the grant to the release or the loss.
+type Hold = About;
+
+impl Hold {
+    fn renew(&self) -> Step {
+        let hold = &self.span;
+        Step::of(debug_span!(target: "leasehold", parent: hold, "leasehold.renew", outcome = Empty))
+    }
+
+    fn release(&self) -> Step {
+        let hold = &self.span;
+        Step::of(
+            info_span!(target: "leasehold", parent: hold, "leasehold.release", outcome = Empty),
+        )
+    }
+
+    fn ends(&self, end: End) {
+        self.span.record("outcome", outcome(end));
+        if let End::Lost(reason) = end {
+            self.span.record("reason", display(reason));
+        }
+    }
+
+    fn tell_of_loss(&self, reason: Loss) {
+        let Self { span, lock, .. } = self;
+        if reason == Loss::ShutDown {
+            // As it was meant to be.
+            debug!(target: "leasehold", parent: span, %lock, "a lease is ended");
+        } else {
+            warn!(target: "leasehold", parent: span, %lock, %reason, "a lease is lost");
+        }
+    }
+
+    /// Nobody was told of the lease.
+    fn unseen(names: &[Names]) -> Self {
+        Self { span: Span::none(), lock: title(names).into(), is_fenced: false }
+    }
+
+    /// Another lease is in the place of its own.
+    fn goes_on(&self, token: Option<u64>) {
+        self.span.record("token", token.filter(|_| self.is_fenced));
+    }
+}
+
+/// A hold's span, where the hold keeps it. None before and none after.
+#[derive(Default)]
+pub(crate) struct HoldSpan(Mutex<Option<Hold>>);
+
+impl HoldSpan {
+    pub(crate) fn granted(&self, acquire: &AcquireSpan, token: Option<u64>, waited: Duration) {
+        let hold = acquire.granted(token, waited);
+        *lock(&self.0) = Some(hold);
+    }
+
+    /// It is in the place of the other.
+    pub(crate) fn goes_on(&self, other: &Self, token: Option<u64>) {
+        let Some(hold) = lock(&other.0).take() else { return };
+        hold.goes_on(token);
+        *lock(&self.0) = Some(hold);
+    }
+
+    pub(crate) fn ends(&self, names: &[Names], end: End) {
+        let hold = lock(&self.0).take();
+        hold.iter().for_each(|hold| hold.ends(end));
+        if let End::Lost(reason) = end {
+            hold.unwrap_or_else(|| Hold::unseen(names)).tell_of_loss(reason);
+        }
+    }
+
+    /// A renewal of it begins.
+    pub(crate) fn renew(&self) -> Step {
+        let hold = lock(&self.0).clone();
+        hold.map_or_else(Step::default, |hold| hold.renew())
+    }
+
+    /// Its release begins.
+    pub(crate) fn release(&self) -> Step {
+        let hold = lock(&self.0).clone();
+        hold.map_or_else(Step::default, |hold| hold.release())
+    }
+}
+
+/// The spans of holds, by the ids of their leases: what ends a hold may not be its holder.
+pub(crate) struct Holds<Id>(Mutex<BTreeMap<Id, Known>>);
+
+struct Known {
+    hold: Hold,
+    /// While one is under way that its holder did not ask for.
+    renewal: Step,
+    /// Its release has begun.
+    is_let_go: bool,
+}
+
+impl Known {
+    fn new(hold: Hold) -> Self {
+        Self { hold, renewal: Step::default(), is_let_go: false }
+    }
+}
+
+impl<Id> Default for Holds<Id> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+/// No span is made, recorded to or dropped while the mutex is held: a subscriber is a user's code.
+impl<Id: Copy + Ord> Holds<Id> {
+    fn hold(&self, id: Id) -> Option<Hold> {
+        lock(&self.0).get(&id).map(|known| known.hold.clone())
+    }
+
+    pub(crate) fn granted(
+        &self,
+        id: Id,
+        acquire: &AcquireSpan,
+        token: Option<u64>,
+        waited: Duration,
+    ) {
+        let hold = acquire.granted(token, waited);
+        lock(&self.0).insert(id, Known::new(hold));
+    }
+
+    /// The other lease is in the place of this one.
+    pub(crate) fn goes_on(&self, id: Id, other: Id, token: Option<u64>) {
+        let known = lock(&self.0).remove(&id);
+        let Some(Known { hold, .. }) = known else { return };
+        hold.goes_on(token);
+        lock(&self.0).insert(other, Known::new(hold));
+    }
+
+    fn end(&self, id: Id, end: End) -> Option<Hold> {
+        let Known { hold, mut renewal, .. } = lock(&self.0).remove(&id)?;
+        if let End::Lost(_) = end {
+            renewal.end(outcome(end));
+        }
+        hold.ends(end);
+        Some(hold)
+    }
+
+    /// A loss that its holder has found, [`Holds::lost`] tells of.
+    pub(crate) fn ends(&self, id: Id, end: End) {
+        self.end(id, end);
+    }
+
+    pub(crate) fn lost(&self, id: Id, names: &Names, reason: Loss) {
+        let hold = self.end(id, End::Lost(reason));
+        hold.unwrap_or_else(|| Hold::unseen(std::slice::from_ref(names))).tell_of_loss(reason);
+    }
+
+    /// Its holder renews it.
+    pub(crate) fn renew(&self, id: Id) -> Step {
+        self.hold(id).map_or_else(Step::default, |hold| hold.renew())
+    }
+
+    /// A renewal of it begins that ends by [`Holds::renewed`], or with the hold.
+    pub(crate) fn renews(&self, id: Id) {
+        let step = self.renew(id);
+        let before =
+            lock(&self.0).get_mut(&id).map(|known| std::mem::replace(&mut known.renewal, step));
+        drop(before);
+    }
+
+    pub(crate) fn renewed(&self, id: Id, outcome: &'static str) {
+        let step = lock(&self.0).get_mut(&id).map(|known| std::mem::take(&mut known.renewal));
+        step.unwrap_or_default().end(outcome);
+    }
+
+    /// Its release begins, once.
+    pub(crate) fn release(&self, id: Id) -> Step {
+        let begin = |known: &mut Known| {
+            let is_begun = std::mem::replace(&mut known.is_let_go, true);
+            (!is_begun).then(|| known.hold.clone())
+        };
+        let hold = lock(&self.0).get_mut(&id).and_then(begin);
+        hold.map_or_else(Step::default, |hold| hold.release())
+    }
+}
+
+/// Something that is done with a lease: its span ends with this.
+pub(crate) struct Step {
+    span: Span,
+    outcome: &'static str,
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self::of(Span::none())
+    }
+}
+
+impl Step {
+    fn of(span: Span) -> Self {
+        Self { span, outcome: "cancelled" }
+    }
+
+    pub(crate) fn end(&mut self, outcome: &'static str) {
+        self.outcome = outcome;
+        *self = Self::default();
+    }
+
+    /// With what came of a release.
+    pub(crate) fn ends(&mut self, end: End) {
+        self.end(outcome(end));
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.span.record("outcome", self.outcome);
+    }
+}
+
+fn outcome(end: End) -> &'static str {
+    match end {
+        End::Released => "released",
+        End::Unconfirmed => "unconfirmed",
+        End::HandedOver => "handed_over",
+        End::Ticketed => "ticketed",
+        End::Withdrawn => "withdrawn",
+        End::Lost(_) => "lost",
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
