@@ -4,7 +4,8 @@
 //! names servers by their addresses: no URLs, which may hold passwords, and no ids of our own owners.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
@@ -19,10 +20,27 @@ use crate::policy::{End, Loss};
 #[derive(Clone)]
 struct About {
     span: Span,
-    /// All its locks.
-    lock: Arc<str>,
+    lock: Locks,
     /// Its holder is told of a token.
     is_fenced: bool,
+}
+
+/// The locks of one owner, which are spelled where somebody reads them.
+#[derive(Clone, Default)]
+struct Locks(Option<(Names, Box<[Names]>)>);
+
+impl Locks {
+    fn of(names: &[Names]) -> Self {
+        Self(names.split_first().map(|(first, also)| (first.clone(), also.into())))
+    }
+}
+
+impl fmt::Display for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, also)) = &self.0 else { return Ok(()) };
+        let names: Vec<Names> = [first].into_iter().chain(also).cloned().collect();
+        f.write_str(&title(&names))
+    }
 }
 
 /// `leasehold.acquire`: from the request's first poll to its answer.
@@ -30,7 +48,7 @@ pub(crate) struct AcquireSpan(About);
 
 impl Default for AcquireSpan {
     fn default() -> Self {
-        Self(About { span: Span::none(), lock: Arc::default(), is_fenced: false })
+        Self(About { span: Span::none(), lock: Locks::default(), is_fenced: false })
     }
 }
 
@@ -44,7 +62,7 @@ impl AcquireSpan {
         quorum: impl FnOnce() -> (usize, usize),
     ) -> Self {
         let (servers, needed) = quorum();
-        let lock = Arc::<str>::from(title(names));
+        let lock = Locks::of(names);
         let span = info_span!(
             target: "leasehold",
             "leasehold.acquire",
@@ -137,7 +155,7 @@ impl Hold {
 
     /// Nobody was told of the lease.
     fn unseen(names: &[Names]) -> Self {
-        Self { span: Span::none(), lock: title(names).into(), is_fenced: false }
+        Self { span: Span::none(), lock: Locks::of(names), is_fenced: false }
     }
 
     /// Another lease is in the place of its own.
