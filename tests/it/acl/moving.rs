@@ -30,7 +30,7 @@ fn grant_all(cluster: &Cluster, rules: &[String]) {
     cluster.nodes().for_each(|node| rights::grant(node, rules));
 }
 
-#[cfg(feature = "cluster")]
+#[cfg(all(feature = "cluster", feature = "groups"))]
 #[tokio::test]
 async fn a_cluster_needs_two_rights_more() {
     let cluster = Cluster::start();
