@@ -9,6 +9,10 @@
     feature = "takeover"
 ))]
 mod beside;
+#[cfg_attr(
+    not(all(feature = "cluster", feature = "sentinel")),
+    allow(dead_code, unused_imports, reason = "each way of moving uses parts of it")
+)]
 mod moving;
 
 use std::future::IntoFuture;

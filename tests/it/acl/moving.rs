@@ -70,7 +70,6 @@ async fn a_cluster_needs_two_rights_more() {
 }
 
 /// Makes `watcher`, with the password `pw`, a user of the Sentinels with these rules alone.
-#[cfg(feature = "sentinel")]
 fn grant_at_sentinels(sentinels: &Sentinels, rules: &[String]) {
     let rules = rules.iter().map(String::as_str);
     let command = ["ACL", "SETUSER", "watcher", "reset", "on", ">pw"].into_iter().chain(rules);
