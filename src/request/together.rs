@@ -32,8 +32,9 @@ use crate::race::{First, all, race, timeout};
 const FIRST_TURN: Duration = Duration::from_millis(250);
 /// Each is twice as long as the one before, up to this.
 const LONGEST_TURN: Duration = Duration::from_secs(8);
-/// Between two looks at whether the request stands behind others of its process, which have their turn before it.
-const LOOKS: Duration = Duration::from_millis(5);
+/// How soon it is looked for the first time whether others were in the way; each time is twice as long as the one before, up
+/// to the first turn's.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// Begins to take all locks of this wish.
 pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
@@ -65,8 +66,10 @@ async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
 async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
     let mut length = FIRST_TURN;
     loop {
+        let mut pause = FIRST_LOOK;
         while !front.driver.look(|machine: &mut Machine| machine.rests(id)) {
-            sleep(LOOKS).await;
+            sleep(pause).await;
+            pause = FIRST_TURN.min(2 * pause);
         }
         // A request that cannot have that lock goes without: the right to it may be missing.
         let turn = turn(front, wish).await;
