@@ -5,7 +5,7 @@
 
 use leasehold_resp::{Decimal, Frame};
 
-use crate::machine::{Alone, Answer, Kind, Question};
+use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question};
 use crate::names::{Key, Names};
 use crate::policy::Ballot;
 
@@ -14,6 +14,7 @@ pub(crate) static GROUP: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
     goes_on: false,
+    has_guard: true,
     acquire: |question| {
         let (ttl, how, taking) = (Decimal::new(question.ttl_ms), question.how(), question.taking());
         let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
@@ -55,6 +56,12 @@ pub(crate) static GROUP: Kind = Kind {
     also,
     becomes: None,
 };
+
+/// One of the locks, which is kept until all are had.
+pub(crate) static PART: Kind = Kind { goes_on: false, has_guard: false, ..FENCED };
+
+/// The lock of the request that may keep others so.
+pub(crate) static TURN: Kind = Kind { has_guard: false, ..PLAIN };
 
 fn also(words: &[Box<[u8]>]) -> &[Box<[u8]>] {
     words.split(|word| word.is_empty()).next().unwrap_or_default()

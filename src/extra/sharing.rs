@@ -63,6 +63,7 @@ static SHARES: Kind = Kind {
     is_fenced: true,
     is_exclusive: false,
     goes_on: false,
+    has_guard: true,
     acquire: |question| match question.predecessor {
         None => take(question, b"take"),
         Some(_) => turn(question, b"downgrade"),
@@ -99,6 +100,7 @@ const ALL: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
     goes_on: true,
+    has_guard: true,
     acquire: FENCED.acquire,
     read: FENCED.read,
     wait: FENCED.wait,

@@ -53,6 +53,7 @@ const fn seized(becomes: &'static Kind) -> Kind {
         is_fenced: true,
         is_exclusive: true,
         goes_on: true,
+        has_guard: true,
         acquire: |question| {
             let how = question.how();
             let Question { command, names, words, owner, ttl_ms, ballot, .. } = question;

@@ -71,6 +71,8 @@ pub(crate) struct Kind {
     pub(crate) is_exclusive: bool,
     /// Whether the lock may go on within its process: else its queue alone says whose it is next.
     pub(crate) goes_on: bool,
+    /// Whether somebody has a guard of it: its end is told.
+    pub(crate) has_guard: bool,
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
@@ -117,6 +119,7 @@ pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
     goes_on: true,
+    has_guard: true,
     acquire: |question| {
         let (how, taking) = (question.how(), question.taking());
         let Question { command, names, owner, ttl_ms, ballot, .. } = question;
@@ -153,6 +156,7 @@ pub(crate) static PLAIN: Kind = Kind {
     is_fenced: false,
     is_exclusive: true,
     goes_on: true,
+    has_guard: true,
     acquire: |question| {
         let Question { command, names, owner, ttl_ms, .. } = question;
         let ttl = Decimal::new(ttl_ms);

@@ -80,6 +80,7 @@ mod tests {
         is_fenced: true,
         is_exclusive: true,
         goes_on: true,
+        has_guard: true,
         acquire: FENCED.acquire,
         read: FENCED.read,
         wait: FENCED.wait,

@@ -138,6 +138,7 @@ mod tests {
         is_fenced: true,
         is_exclusive: false,
         goes_on: false,
+        has_guard: true,
         acquire: FENCED.acquire,
         read: FENCED.read,
         wait: FENCED.wait,

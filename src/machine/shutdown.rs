@@ -25,7 +25,7 @@ impl Machine {
             self.happens(id, LeaseEvent::Lost(Loss::ShutDown), now);
             let Some(lease) = self.leases.get(id) else { continue };
             let Some(LeaseState::Lost(why)) = lease.state() else { continue };
-            if why == Loss::ShutDown && !self.is_free(lease) {
+            if why == Loss::ShutDown && lease.kind.has_guard && !self.is_free(lease) {
                 ended.push((id, lease.title()));
             }
             if lease.is_kept() {

@@ -20,10 +20,10 @@ use tokio::time::sleep;
 use super::way::{Way, open_span, options};
 use crate::api::{Acquire, Part};
 use crate::error::Error;
-use crate::extra::groups::{GROUP, words};
+use crate::extra::groups::{GROUP, PART, TURN, words};
 use crate::front::{Front, Lease};
 use crate::lock::order::{Order, Wish};
-use crate::machine::{LeaseId, Machine, Options, PLAIN};
+use crate::machine::{LeaseId, Machine, Options};
 use crate::names::Names;
 use crate::policy::{Bounds, Wait};
 use crate::race::{First, all, race, timeout};
@@ -90,7 +90,7 @@ async fn turn(front: &Front, wish: &Wish) -> Option<Part> {
     let names = front.turns.as_ref()?;
     let order = Order { is_fenced: false, ..part(wish, None) };
     let wanted = Wish { order, ..wish.clone() };
-    Part::take(front, Options { kind: &PLAIN, ..options(front, &wanted, names, Wait::Forever) })
+    Part::take(front, Options { kind: &TURN, ..options(front, &wanted, names, Wait::Forever) })
         .await
 }
 
@@ -103,7 +103,10 @@ fn part(wish: &Wish, priority: Option<u8>) -> Order {
 async fn collect(front: &Front, wish: &Wish, tell: impl Fn(&[Box<[u8]>])) {
     let order = Order { is_fenced: true, ..part(wish, Some(u8::MAX)) };
     let wanted = Wish { order, ..wish.clone() };
-    let taking = |names: &Names| Part::take(front, options(front, &wanted, names, Wait::Forever));
+    let taking = |names: &Names| {
+        let options = options(front, &wanted, names, Wait::Forever);
+        Part::take(front, Options { kind: &PART, ..options })
+    };
     let parts = all(wish.names.iter().map(taking)).await;
     let owners: Vec<Box<[u8]>> = parts.iter().flatten().filter_map(Part::owner).collect();
     if owners.len() == wish.names.len() {
