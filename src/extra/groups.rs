@@ -20,12 +20,11 @@ pub(crate) static GROUP: Kind = Kind {
         let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
         let all = names(&question);
         let mut words = vec![question.owner, &ttl, &proposal, how, taking];
-        words.extend(question.predecessor);
         let replaced = question.words.iter().skip_while(|word| !word.is_empty()).skip(1);
         words.extend(replaced.map(|value| &**value));
         question.command.call(&question.scripts.acquire, &slices(&keys(&all)), &words);
     },
-    read,
+    read: Answer::of_acquire,
     wait: None,
     release: |question| {
         let all = names(&question);
@@ -87,14 +86,4 @@ fn keys(names: &[Names]) -> Vec<Key> {
 
 fn slices(keys: &[Key]) -> Vec<&[u8]> {
     keys.iter().map(|key| &**key).collect()
-}
-
-/// What `acquire.lua` says, and `repair.lua`.
-fn read(reply: &Frame) -> Option<Answer> {
-    match reply {
-        Frame::Array(items) if items.get(1..) == Some(&[Frame::Integer(0)]) => {
-            Some(Answer::NotOwned)
-        }
-        _ => Answer::of_acquire(reply),
-    }
 }

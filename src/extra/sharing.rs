@@ -131,7 +131,6 @@ pub(crate) fn has_shares(kind: &Kind) -> bool {
 fn read(reply: &Frame) -> Option<Answer> {
     let Frame::Array(items) = reply else { return None };
     match items.get(1..)? {
-        [Frame::Integer(0)] => Some(Answer::NotOwned),
         [Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)] if word == "limit" => {
             let other = Answer::Failed { failing: Failing::Hopeless, is_run: false };
             (theirs != ours).then_some(other)

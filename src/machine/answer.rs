@@ -43,7 +43,7 @@ impl Answer {
             [Frame::Bulk(word), Frame::Integer(token), ..] if word == "seized" => {
                 Self::Seized(u64::try_from(*token).ok()?)
             }
-            // What is to be taken from one owner, and is nobody's.
+            // It is not, or no longer, the owner's that asks, or that it is to be taken from.
             [Frame::Integer(0)] => Self::NotOwned,
             [Frame::Bulk(word), Frame::Bulk(_), Frame::Integer(pttl), Frame::Bulk(counter), ..]
                 if word == "held" =>
