@@ -48,7 +48,10 @@ impl Call {
         let most = driver.look(|machine| machine.settings().timeout);
         let called = driver.wait(|machine, context| machine.poll_call(self.id, context));
         match timeout(most, pin!(called)).await {
-            Ok(called) => driver.replied(self.server, &called),
+            Ok((server, called)) => {
+                self.server = server;
+                driver.replied(server, &called)
+            }
             Err(_) => {
                 self.is_late = true;
                 Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(most))))

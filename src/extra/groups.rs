@@ -73,9 +73,11 @@ pub(crate) fn words(names: &[Names], replaced: &[Box<[u8]>]) -> Box<[Box<[u8]>]>
     also.chain([Box::default()]).chain(replaced).collect()
 }
 
-fn names(question: &Question<'_>) -> Vec<Names> {
+/// Those that are asked for here.
+pub(super) fn names(question: &Question<'_>) -> Vec<Names> {
     let also = also(question.words).iter().filter_map(|key| Names::new(b"", key).ok());
-    std::iter::once(question.names.clone()).chain(also).collect()
+    let all = std::iter::once(question.names.clone()).chain(also);
+    all.filter(|names| question.has(names.lock())).collect()
 }
 
 /// What `acquire.lua` and `release.lua` are given of each.

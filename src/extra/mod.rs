@@ -1,5 +1,7 @@
 //! What stands on the machine, and is named by nothing in it: what only some programs use.
 
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) mod apart;
 #[cfg(feature = "election")]
 pub(crate) mod election;
 #[cfg(any(test, feature = "groups"))]

@@ -6,8 +6,8 @@ use super::answer::{Answer, Kept};
 use super::bounds::Bounded;
 use super::core::{Happening, Machine, NEVER};
 use super::ids::LeaseId;
-use super::kind::Kind;
-use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
+use super::kind::{Kind, Words};
+use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
 use super::link::What;
 use super::owner::Owner;
 use crate::names::Names;
@@ -59,10 +59,8 @@ impl Machine {
             options;
         let settings = &self.settings;
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
-        let replicas = self
-            .spare
-            .pop()
-            .unwrap_or_else(|| std::iter::repeat_n(Replica::NEW, self.links.len()).collect());
+        let replicas = self.replicas_of(kind, &names, &words);
+        let settings = &self.settings;
         let defers = is_fair || kind.is_fenced && retry.waits();
         let lease = Lease {
             kind,
@@ -80,8 +78,8 @@ impl Machine {
             round: 0,
             asked_at: now,
             votes: Votes::default(),
-            attempt: Attempt::begin(self.conditions(kind, term, &retry), None),
-            tally: Tally::new(self.links.len(), Verdict::Pending, false),
+            attempt: Attempt::begin(self.conditions(kind, term, &retry, replicas.len()), None),
+            tally: Tally::new(replicas.len(), Verdict::Pending, false),
             retry,
             defers,
             setback: None,
@@ -106,6 +104,16 @@ impl Machine {
         self.insert(lease)
     }
 
+    /// One for each server.
+    fn replicas_of(&mut self, _kind: &Kind, _names: &Names, _words: &Words) -> Box<[Replica]> {
+        #[cfg(any(test, feature = "cluster"))]
+        if let Some(replicas) = self.routed(_kind, _names, _words) {
+            return replicas;
+        }
+        let fresh = || (0..self.settings.quorum.servers()).map(Replica::at).collect();
+        self.spare.pop().unwrap_or_else(fresh)
+    }
+
     fn was_sought(&mut self, id: LeaseId) -> bool {
         let Self { lines, leases, .. } = self;
         leases.get(id).is_some_and(|lease| lines.was_sought(&lease.names))
@@ -128,11 +136,17 @@ impl Machine {
         self.leases.get(id).is_some_and(|lease| self.lines.has(&lease.names))
     }
 
-    pub(super) fn conditions(&self, kind: &Kind, term: Term, retry: &RetryState) -> Conditions {
+    fn conditions(
+        &self,
+        kind: &Kind,
+        term: Term,
+        retry: &RetryState,
+        replicas: usize,
+    ) -> Conditions {
         Conditions {
-            quorum: self.settings.quorum,
+            quorum: quorum_of(replicas, self.settings.quorum),
             term,
-            servers_choose: self.is_alone() || !kind.is_exclusive(),
+            servers_choose: replicas == 1 || !kind.is_exclusive(),
             succeeds: false,
             ends_at: retry.ends_at(),
             round_max: self.settings.timeout,
@@ -142,12 +156,12 @@ impl Machine {
     /// The first of a line asks again: by an entry in the queue, or else by an attempt, which finds out whether those of
     /// several servers serve that did not the last time.
     pub(super) fn try_again(&mut self, id: LeaseId, now: Moment) {
-        let is_alone = self.is_alone();
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_unserved =
-            !is_alone && matches!(lease.phase, Phase::Resting { is_unserved: true, .. });
+            !lease.is_alone() && matches!(lease.phase, Phase::Resting { is_unserved: true, .. });
         lease.defers |= is_unserved && lease.kind.is_fenced;
         if is_unserved
+            || lease.is_apart()
             || self.attempt_in_turn(id, now).is_some()
             || !(self.settings.waits.refused)(self, id, now)
         {
@@ -163,7 +177,7 @@ impl Machine {
         }
         self.leave_entry(id, now);
         let Some(lease) = self.leases.get(id) else { return };
-        let conditions = self.conditions(lease.kind, lease.term, &lease.retry);
+        let conditions = self.conditions_of(lease);
         let is_by_script = lease.kind.is_fenced || lease.defers || lease.predecessor.is_some();
         let ballot = is_by_script.then(|| Ballot::new((self.settings.wall_micros)()));
         let lease = self.leases.get_mut(id).expect("it is there");
@@ -172,28 +186,33 @@ impl Machine {
         self.ask(id, now);
     }
 
+    /// As above, of a lease that is there.
+    pub(super) fn conditions_of(&self, lease: &Lease) -> Conditions {
+        self.conditions(lease.kind, lease.term, &lease.retry, lease.replicas.len())
+    }
+
     /// One server has answered a question of this round, or never will.
     pub(super) fn voted(
         &mut self,
         id: LeaseId,
-        server: usize,
+        at: usize,
         round: u32,
         answer: Answer,
         has_answered: bool,
         now: Moment,
     ) {
-        let (has_link, is_alone) = (self.links[server].is_ready(), self.is_alone());
-        let Some(lease) = self.leases.get_mut(id) else { return };
-        let bit = 1 << server;
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        let (bit, has_link) = (1 << at, links[lease.link(at)].is_ready());
         // A waiter that has the turn at one of several servers would be overtaken at the others, again and again.
-        if matches!(answer, Answer::Held { .. }) && !is_alone {
+        if matches!(answer, Answer::Held { .. }) && !lease.is_alone() {
             self.lines.is_sought(&lease.names);
         }
         // A later question is under way on the same connection, and its answer says it all.
         if lease.round != round || lease.votes.answered() & bit != 0 {
             return;
         }
-        let replica = &mut lease.replicas[server];
+        let replica = &mut lease.replicas[at];
         replica.answered_at = now;
         replica.has = match (answer, replica.has) {
             (Answer::Granted(_) | Answer::Seized(_), Has::Asked | Has::Perhaps) => Has::Key,
@@ -223,8 +242,9 @@ impl Machine {
 
     /// Where the only server could not be asked, it will not be in this round.
     fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
-        let refusal = self.links[0].refusal(now).unwrap_or(Failing::Otherwise);
-        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        let refusal = links[lease.link(0)].refusal(now).unwrap_or(Failing::Otherwise);
         if lease.votes.asked | lease.votes.failed == 0 {
             lease.votes.failed = 1;
             lease.tally.add(VoteReply::Failed(refusal), 0, None, now);
@@ -264,7 +284,7 @@ impl Machine {
         }
         let is_timeout = lease.asked_at.after(self.settings.timeout) <= now;
         let late = lease.votes.asked & !lease.votes.answered();
-        lease.said.retain(|(server, _)| late & 1 << server == 0);
+        lease.said.retain(|(at, _)| late & 1 << at == 0);
         for _ in 0..late.count_ones() {
             lease.tally.add(VoteReply::Failed(Failing::Late), 0, Some(lease.asked_at), now);
         }
@@ -280,7 +300,8 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Votes { granted, denied, failed, .. } = lease.votes;
         let count = |votes: u64| votes.count_ones() as usize;
-        let mut verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
+        let quorum = lease.quorum(self.settings.quorum);
+        let mut verdict = quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
             // One that was to grant before others are asked has refused, or the limit is over.
             let is_over = denied != 0 || lease.retry.is_over(now);
@@ -293,7 +314,7 @@ impl Machine {
         }
         let unanswered = count(lease.votes.asked & !lease.votes.answered());
         if verdict == Verdict::Lost
-            && lease.tally.is_unclear(self.settings.quorum, unanswered)
+            && lease.tally.is_unclear(quorum, unanswered)
             && now < lease.patience_ends()
         {
             let late_at = lease.patience_ends().min(lease.due);
@@ -357,9 +378,8 @@ impl Machine {
         let random = self.settings.random;
         let Some(lease) = self.leases.get_mut(id) else { return };
         let (watched, is_read) = (lease.votes.watched, lease.asks_as().is_fenced);
-        let is_held = |(server, kept): &(usize, Kept)| {
-            watched & 1 << server != 0 && matches!(kept, Kept::Held(..))
-        };
+        let is_held =
+            |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
         let is_watched = is_read && lease.said.iter().any(is_held);
         // One that has no other attempt needs none.
         let random = if lease.waits() { random() } else { 0 };
@@ -437,10 +457,9 @@ impl Machine {
             let value =
                 Kept::Held(holder.owner.value().into(), i64::try_from(left.as_millis()).ok()?);
             let has_key = |(_, replica): &(usize, &Replica)| replica.has == Has::Key;
-            let servers =
-                holder.replicas.iter().enumerate().filter(has_key).map(|(server, _)| server);
-            let said: Vec<_> = servers.map(|server| (server, value.clone())).collect();
-            let asked = said.iter().fold(0, |asked, (server, _)| asked | 1 << server);
+            let replicas = holder.replicas.iter().enumerate().filter(has_key).map(|(at, _)| at);
+            let said: Vec<_> = replicas.map(|at| (at, value.clone())).collect();
+            let asked = said.iter().fold(0, |asked, (at, _)| asked | 1 << at);
             let lease = self.leases.get_mut(id)?;
             (lease.said, lease.asked_at) = (said, now);
             lease.votes = Votes { asked, denied: asked, ..Votes::default() };
@@ -513,7 +532,8 @@ impl Machine {
         for id in self.lines.asking(None) {
             let rests = |lease: &Lease| match lease.phase {
                 Phase::Resting { is_unserved, .. } => {
-                    is_unserved || lease.votes.watched & 1 << server != 0
+                    let is_watched = |at: usize| lease.votes.watched & 1 << at != 0;
+                    is_unserved || lease.at_link(server).any(is_watched)
                 }
                 _ => false,
             };

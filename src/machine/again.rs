@@ -25,16 +25,20 @@ impl Machine {
                 self.leave_later(server, now);
                 return false;
             }
+            #[cfg(any(test, feature = "cluster"))]
+            Some(code @ (Code::Elsewhere | Code::Apart)) if self.is_by_slots() => {
+                return self.follow(server, reply, code, now);
+            }
             _ => return false,
         }
         self.links[server].sends_whole = true;
         let is_asked = match reply.to {
-            To::Lease { id, round, what } => self.repeat(server, id, round, what, now),
+            To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
             To::Batch(batch) => {
                 let members = self.batches.end(batch);
                 let ids: Vec<_> = members.iter().map(|(id, _)| *id).collect();
                 self.batches.reuse(members);
-                self.renew_at_one(server, &ids, now);
+                self.renew_at_one(server, server, &ids, now);
                 true
             }
             To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
@@ -44,29 +48,37 @@ impl Machine {
         is_asked
     }
 
-    fn repeat(&mut self, server: usize, id: LeaseId, round: u32, what: What, now: Moment) -> bool {
+    /// Puts a question once more to the replica that has not run it.
+    pub(super) fn repeat(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        round: u32,
+        what: What,
+        now: Moment,
+    ) -> bool {
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
-        let Some(lease) = leases.get(id) else { return false };
-        let is_open = lease.round == round && lease.votes.answered() & 1 << server == 0;
-        let has = lease.replicas[server].has;
+        let Some(lease) = leases.get_mut(id) else { return false };
+        let is_open = lease.round == round && lease.votes.answered() & 1 << at == 0;
+        let (has, server) = (lease.replicas[at].has, lease.link(at));
+        let link = &mut links[server];
         match what {
             // Also of one that the others have granted: else a slow server that lacks the script would do nothing.
             What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {
-                if lease.votes.watched & 1 << server != 0 {
-                    links[server].watch_next(now);
+                if lease.votes.watched & 1 << at != 0 {
+                    link.watch_next(now);
                 }
-                lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
+                lease.ask(what, (id, at), link, command, &settings.scripts, now);
             }
             What::Release if lease.round == round && has == Has::Releasing => {
-                lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
+                lease.ask(what, (id, at), link, command, &settings.scripts, now);
             }
             What::Wait if lease.round == round && lease.phase == Phase::Queued => {
                 (settings.waits.again)(self, id, now);
             }
-            What::Extend if is_open && lease.is_held() => self.renew_at_one(server, &[id], now),
+            What::Extend if is_open && lease.is_held() => self.renew_at_one(server, at, &[id], now),
             What::Repair if lease.round == round && has == Has::Asked => {
-                self.repair_at(server, id, now);
+                self.repair_at(at, id, now);
             }
             _ => return false,
         }

@@ -30,6 +30,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     pub(super) const UNKNOWN: Self = Self::Failed { failing: Failing::Otherwise, is_run: true };
+    pub(super) const NOT_RUN: Self = Self::Failed { failing: Failing::Otherwise, is_run: false };
 
     /// The reply of `acquire.lua` and of `seize.lua`; its stamp has been seen to.
     pub(crate) fn of_acquire(reply: &Frame) -> Option<Self> {

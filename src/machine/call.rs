@@ -32,7 +32,16 @@ impl Machine {
                 // Also where nobody waits for this one any more.
                 links[server].brought.clear();
                 let Some(call) = calls.get_mut(id) else { return false };
-                call.ask(id, links, settings.owner_id, now);
+                call.server = server;
+                if !call.may_be_missed() {
+                    return false;
+                }
+                if links[server].is_ready() {
+                    call.ask(id, links, settings.owner_id, now);
+                } else {
+                    call.state = State::Waiting;
+                    self.begin_call(id, now);
+                }
                 return true;
             }
             Happening::Replied(id, reply) => self.called(id, reply, now),
@@ -57,12 +66,29 @@ impl Machine {
 
     /// A server is asked. [`Machine::poll_call`] says what came of that.
     pub(crate) fn call(&mut self, server: usize, question: Call, now: Moment) -> CallId {
-        let (is_alone, acts) = (self.is_alone(), question.acts);
-        let call =
-            UnderWay { server, question, state: State::Waiting, is_told: false, waker: None };
+        #[cfg(any(test, feature = "cluster"))]
+        if self.is_by_slots() {
+            let key = question.keys.get(usize::from(question.script.is_none()));
+            let link = self.link_of_key(key.map_or(&[], |key| key));
+            return self.call_at(link, question, now);
+        }
+        self.call_at(server, question, now)
+    }
+
+    /// The server at this very link is asked.
+    pub(crate) fn call_at(&mut self, server: usize, question: Call, now: Moment) -> CallId {
+        let state = State::Waiting;
+        let call = UnderWay { server, question, state, is_told: false, missed: 0, waker: None };
         let id = self.calls.insert(Box::new(call));
+        self.begin_call(id, now);
+        id
+    }
+
+    fn begin_call(&mut self, id: CallId, now: Moment) {
+        let is_alone = self.is_alone();
         let Self { links, calls, settings, effects, .. } = self;
-        let (link, Some(call)) = (&mut links[server], calls.get_mut(id)) else { return id };
+        let Some(call) = calls.get_mut(id) else { return };
+        let (link, acts) = (&mut links[call.server], call.question.acts);
         let is_left_out = acts && !is_alone && link.left_out(now, settings.random).is_some();
         if self.closed == Some(Refusal::Undriven) {
             call.end(Called::Unreached, effects);
@@ -76,7 +102,6 @@ impl Machine {
         } else {
             self.put_call(id, now);
         }
-        id
     }
 
     /// Sends it, or says why not.
@@ -126,12 +151,12 @@ impl Machine {
         if acts && reply.is_some() {
             self.note_answer(server);
         } else if reply.is_none() {
-            self.note_failures(1 << server, now);
+            self.note_failures(bit(server), now);
         }
     }
 
-    /// What came of a question, once; unless it is watched, it is forgotten by that.
-    pub(crate) fn poll_call(&mut self, id: CallId, context: &Context<'_>) -> Poll<Called> {
+    /// What came of a question, once, and the link where it was asked last; unless it is watched, it is forgotten by that.
+    pub(crate) fn poll_call(&mut self, id: CallId, context: &Context<'_>) -> Poll<(usize, Called)> {
         let call = self.calls.get_mut(id).expect("nobody has forgotten it");
         if !matches!(call.state, State::Ended(_)) {
             call.wait(context.waker(), &mut self.effects);
@@ -140,10 +165,11 @@ impl Machine {
         let State::Ended(called) = std::mem::replace(&mut call.state, State::Watching) else {
             return Poll::Pending;
         };
+        let server = call.server;
         if call.question.watched.is_none() {
             self.calls.remove(id);
         }
-        Poll::Ready(called)
+        Poll::Ready((server, called))
     }
 
     /// Ready once something has happened to the key of a watched question since that was put.
@@ -170,7 +196,7 @@ impl Machine {
             call.question.keys.iter().for_each(|key| calls.are_told(Some(key), effects));
         }
         if is_late {
-            self.note_failures(1 << call.server, now);
+            self.note_failures(bit(call.server), now);
         }
     }
 
@@ -191,6 +217,11 @@ impl Machine {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed == Some(Refusal::ShutDown)
     }
+}
+
+/// Where there are several servers that vote, there are few.
+fn bit(server: usize) -> u64 {
+    1_u64.checked_shl(u32::try_from(server).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -222,7 +253,7 @@ mod tests {
     }
 
     fn called(bench: &mut Bench, id: CallId) -> Poll<Called> {
-        bench.machine.poll_call(id, &Context::from_waker(Waker::noop()))
+        bench.machine.poll_call(id, &Context::from_waker(Waker::noop())).map(|(_, called)| called)
     }
 
     fn has_news(bench: &mut Bench, id: CallId) -> bool {

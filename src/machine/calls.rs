@@ -12,6 +12,9 @@ use super::link::{Link, Place, To};
 use super::script::Script;
 use crate::policy::Moment;
 
+/// A question is put once more so often: servers that disagree whose its keys are send it to and fro.
+const MISSED_MAX: u8 = 8;
+
 /// What a server is asked.
 pub(crate) struct Call {
     /// None for a plain command.
@@ -56,6 +59,8 @@ pub(super) struct UnderWay {
     pub(super) state: State,
     /// Something happened to its key, or may have.
     pub(super) is_told: bool,
+    /// How often a server has not run it.
+    pub(super) missed: u8,
     pub(super) waker: Option<Waker>,
 }
 
@@ -125,6 +130,12 @@ impl Calls {
 }
 
 impl UnderWay {
+    /// A server has not run it; whether it is put once more.
+    pub(super) fn may_be_missed(&mut self) -> bool {
+        self.missed = self.missed.saturating_add(1);
+        self.missed <= MISSED_MAX
+    }
+
     /// Writes it to its server.
     pub(super) fn ask(
         &mut self,

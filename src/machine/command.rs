@@ -24,6 +24,8 @@ pub(crate) struct Command {
     pub(super) is_whole: bool,
     /// There is no other server.
     pub(crate) is_alone: bool,
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) routing: Option<super::routes::Routing>,
 }
 
 /// What servers of a link were told lately.
@@ -36,7 +38,14 @@ pub(crate) trait Memory: Send {
 
 impl Command {
     pub(crate) fn new(is_alone: bool) -> Self {
-        Self { bytes: BytesMut::new(), is_stamped: false, is_whole: false, is_alone }
+        Self {
+            bytes: BytesMut::new(),
+            is_stamped: false,
+            is_whole: false,
+            is_alone,
+            #[cfg(any(test, feature = "cluster"))]
+            routing: None,
+        }
     }
 
     /// A script with its keys and words.

@@ -84,7 +84,9 @@ pub(super) enum Happening<'a> {
 /// See the module's documentation.
 pub(crate) struct Machine {
     pub(super) settings: Settings,
-    pub(super) links: Box<[Link]>,
+    pub(super) links: Vec<Link>,
+    /// Connections that there were.
+    pub(super) generations: u32,
     pub(super) leases: TimerWheel<Lease>,
     pub(super) lines: Lines,
     pub(super) waiters: Waiters,
@@ -92,6 +94,8 @@ pub(crate) struct Machine {
     pub(super) batches: Batches,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) routes: Option<Box<super::routes::Routes>>,
     /// Kept for its room.
     pub(super) command: Command,
     pub(super) effects: Vec<Effect>,
@@ -121,11 +125,11 @@ impl Machine {
         now: Moment,
     ) -> Self {
         let link = |address: String| Link::new(address.into(), now);
-        let links: Box<[Link]> = addresses.into_iter().map(link).collect();
-        let is_alone = links.len() == 1;
+        let links: Vec<Link> = addresses.into_iter().map(link).collect();
         Self {
             settings,
             links,
+            generations: 0,
             leases: TimerWheel::new(now),
             lines: Lines::default(),
             waiters: Waiters::default(),
@@ -133,7 +137,9 @@ impl Machine {
             batches: Batches::default(),
             #[cfg(any(test, feature = "_calls"))]
             calls: super::calls::Calls::default(),
-            command: Command::new(is_alone),
+            #[cfg(any(test, feature = "cluster"))]
+            routes: None,
+            command: Command::new(true),
             effects: Vec::new(),
             counts: Counts::default(),
             next: now,
@@ -355,7 +361,16 @@ impl Machine {
         &self.settings
     }
 
+    /// Whether keys are at servers by their slots.
+    pub(super) fn is_by_slots(&self) -> bool {
+        #[cfg(any(test, feature = "cluster"))]
+        return self.routes.is_some();
+        #[cfg(not(any(test, feature = "cluster")))]
+        false
+    }
+
+    /// Whether one server alone decides.
     pub(crate) fn is_alone(&self) -> bool {
-        self.links.len() == 1
+        self.settings.quorum.servers() == 1
     }
 }

@@ -58,8 +58,9 @@ impl Machine {
         let within = Decimal::new(u64::try_from(within).unwrap_or(u64::MAX));
         let words: [&[u8]; 3] = [b"WAIT", &Decimal::new(replicas.into()), &within];
         let open = lease.votes.asked;
-        for (_, link) in links.iter_mut().enumerate().filter(|(at, _)| open & 1 << at != 0) {
-            link.write(&words, Place::Count, To::Lease { id, round, what: What::Count }, now);
+        for at in (0..lease.replicas.len()).filter(|at| open & 1 << at != 0) {
+            let to = lease.to(id, at, What::Count);
+            links[lease.link(at)].write(&words, Place::Count, to, now);
         }
         lease.counted = Some(Box::new(Counted { round, extended: 0, open, counts: Vec::new() }));
         self.counting = open.count_ones();
@@ -67,16 +68,10 @@ impl Machine {
     }
 
     /// One server has counted, or never will.
-    pub(super) fn counted(
-        &mut self,
-        id: LeaseId,
-        server: usize,
-        round: u32,
-        reply: Option<&Reply>,
-    ) {
+    pub(super) fn counted(&mut self, id: LeaseId, at: usize, round: u32, reply: Option<&Reply>) {
         self.next_counts(self.counting.saturating_sub(1));
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let bit = 1 << server;
+        let bit = 1 << at;
         let Some(counted) = lease.counted.as_deref_mut().filter(|it| it.round == round) else {
             return;
         };
@@ -95,7 +90,7 @@ impl Machine {
             _ => {}
         }
         if let (None, Some(reply)) = (count, reply) {
-            self.keep_refusal(id, server, round, &reply.frame);
+            self.keep_refusal(id, at, round, &reply.frame);
         }
         self.wake(id);
     }
@@ -116,8 +111,9 @@ impl Machine {
         round: u32,
         context: &Context<'_>,
     ) -> Poll<Option<u32>> {
-        let at = self.settings.quorum.needed() - 1;
+        let of_servers = self.settings.quorum;
         let lease = self.leases.get_mut(id).filter(|lease| lease.is_held());
+        let at = lease.as_ref().map_or(0, |lease| lease.quorum(of_servers).needed() - 1);
         let counted = lease.and_then(|lease| lease.counted.as_deref_mut());
         let Some(counted) = counted.filter(|it| it.round >= round) else {
             return Poll::Ready(None);

@@ -13,7 +13,8 @@ pub(crate) enum Effect {
     /// [`Machine::disconnected`].
     Dial(usize, Duration),
     Close(usize, Fault),
-    /// A server says that it is a replica: another may have taken its place.
+    /// Another server may have taken the place of this one: it says that it is a replica, or has a slot no more, or its
+    /// connection has ended where each has slots.
     Demoted(usize),
     /// Get credentials: [`Machine::log_in`].
     Login(usize),

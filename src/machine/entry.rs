@@ -7,7 +7,9 @@ use crate::policy::{Moment, WaiterState};
 
 /// An owner in the queue of a lock at one server.
 pub(crate) struct Entry {
+    /// The link to the server, and the place of the lease's replica there.
     pub(crate) server: usize,
+    pub(super) at: usize,
     pub(crate) state: WaiterState,
     /// When its last question was sent; what is to be judged is the answer to that one.
     pub(crate) asked_at: Moment,

@@ -69,11 +69,19 @@ impl Machine {
             };
             self.plan(id, late_at.min(until));
         }
-        for server in 0..self.links.len() {
-            self.renew_at_one(server, batch, now);
-        }
+        self.renew_everywhere(batch, now);
         for &id in batch {
             self.judge_extension(id, now);
+        }
+    }
+
+    fn renew_everywhere(&mut self, batch: &[LeaseId], now: Moment) {
+        #[cfg(any(test, feature = "cluster"))]
+        if self.is_by_slots() {
+            return self.renew_by_slots(batch, now);
+        }
+        for server in 0..self.links.len() {
+            self.renew_at_one(server, server, batch, now);
         }
     }
 
@@ -83,10 +91,11 @@ impl Machine {
         }
     }
 
-    pub(super) fn renew_at_one(&mut self, server: usize, batch: &[LeaseId], now: Moment) {
-        self.are_watched(server, batch, now);
+    /// At one link, where the replica of each has this place.
+    pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
+        self.are_watched(link, batch, now);
         let Self { links, leases, settings, batches, command, .. } = self;
-        let link = &mut links[server];
+        let link = &mut links[link];
         if !link.is_ready() {
             let mut is_wanted = false;
             for &id in batch {
@@ -96,7 +105,7 @@ impl Machine {
                     link.awaited.push(id);
                     is_wanted |= link.want(now);
                 } else {
-                    lease.votes.failed |= 1 << server;
+                    lease.votes.failed |= 1 << at;
                 }
             }
             if is_wanted {
@@ -107,9 +116,9 @@ impl Machine {
         if let &[id] = batch {
             let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
             if let Some(lease) = leases.get_mut(id).filter(is_alone) {
-                lease.votes.asked |= 1 << server;
+                lease.votes.asked |= 1 << at;
                 command.bytes.clear();
-                return lease.ask(What::Extend, id, link, command, &settings.scripts, now);
+                return lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
             }
         }
         let held: Vec<(LeaseId, &Lease, Decimal)> = batch
@@ -118,7 +127,7 @@ impl Machine {
             .collect();
         let to = match &held[..] {
             [] => return,
-            [(id, lease, _)] => To::Lease { id: *id, round: lease.round, what: What::Extend },
+            [(id, lease, _)] => lease.to(*id, at, What::Extend),
             _ => To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round)))),
         };
         let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
@@ -127,7 +136,7 @@ impl Machine {
         link.call(&settings.scripts.extend, &keys, &words, to, now);
         for &id in batch {
             if let Some(lease) = leases.get_mut(id) {
-                lease.votes.asked |= 1 << server;
+                lease.votes.asked |= 1 << at;
             }
         }
     }
@@ -159,13 +168,13 @@ impl Machine {
     pub(super) fn extended(
         &mut self,
         id: LeaseId,
-        server: usize,
+        at: usize,
         round: u32,
         answer: Answer,
         now: Moment,
     ) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let bit = 1 << server;
+        let bit = 1 << at;
         if let Answer::Granted(_) = answer {
             lease.is_extended_at(bit, round);
         }
@@ -175,7 +184,7 @@ impl Machine {
         match answer {
             Answer::Granted(_) => {
                 lease.votes.granted |= bit;
-                lease.replicas[server].has = Has::Key;
+                lease.replicas[at].has = Has::Key;
             }
             Answer::NotOwned => lease.votes.denied |= bit,
             _ => lease.votes.failed |= bit,
@@ -185,7 +194,8 @@ impl Machine {
 
     /// The connection that an extension has waited for is there, or cannot be made.
     pub(super) fn extends_at(&mut self, server: usize, id: LeaseId, now: Moment) {
-        let bit = 1 << server;
+        let at = self.leases.get(id).and_then(|lease| lease.at_link(server).next());
+        let Some((at, bit)) = at.map(|at| (at, 1 << at)) else { return };
         let is_open = |lease: &&mut Lease| {
             lease.is_held()
                 && lease.extending == Extending::Holder
@@ -193,7 +203,7 @@ impl Machine {
         };
         let Some(lease) = self.leases.get_mut(id).filter(is_open) else { return };
         if self.links[server].is_ready() {
-            self.renew_at_one(server, &[id], now);
+            self.renew_at_one(server, at, &[id], now);
         } else {
             lease.votes.failed |= bit;
             self.judge_extension(id, now);
@@ -203,7 +213,8 @@ impl Machine {
     /// A server serves again that failed a renewal which others keep open: it may be the one that is missing.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
         let is_open = |lease: &Lease| {
-            lease.extending == Extending::Renewal && lease.votes.failed & 1 << server != 0
+            let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;
+            lease.extending == Extending::Renewal && lease.at_link(server).any(has_failed)
         };
         let open = self.leases.iter().filter(|(_, lease)| lease.is_held() && is_open(lease));
         let open: Vec<LeaseId> = open.map(|(id, _)| id).collect();
@@ -215,9 +226,10 @@ impl Machine {
         }
     }
 
-    fn judge_extension(&mut self, id: LeaseId, now: Moment) {
-        let (quorum, servers) = (self.settings.quorum, self.links.len());
+    pub(super) fn judge_extension(&mut self, id: LeaseId, now: Moment) {
+        let of_servers = self.settings.quorum;
         let Some(lease) = self.leases.get_mut(id) else { return };
+        let (quorum, servers) = (lease.quorum(of_servers), lease.replicas.len());
         let Some(LeaseState::Held { until }) = lease.state() else { return };
         let Votes { granted, denied, .. } = lease.votes;
         let count = |votes: u64| votes.count_ones() as usize;
@@ -278,39 +290,40 @@ impl Machine {
     fn repair(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let missing = std::mem::take(&mut lease.votes.denied);
-        for server in 0..self.links.len() {
-            if missing & 1 << server != 0 {
-                self.repair_at(server, id, now);
+        for at in 0..lease.replicas.len() {
+            if missing & 1 << at != 0 {
+                self.repair_at(at, id, now);
             }
         }
     }
 
     /// One server is given it again, if that may vote: one that has forgotten leases may have forgotten another's.
-    pub(super) fn repair_at(&mut self, server: usize, id: LeaseId, now: Moment) {
+    pub(super) fn repair_at(&mut self, at: usize, id: LeaseId, now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
-        let link = &mut links[server];
-        let Some(lease) = leases.get_mut(id).filter(|_| link.refusal(now).is_none()) else {
+        let Some(lease) = leases.get_mut(id) else { return };
+        let link = &mut links[lease.link(at)];
+        if link.refusal(now).is_some() {
             return;
-        };
+        }
         if lease.is_watched {
             link.watch_held(settings.owner_id, now);
         }
-        let to = To::Lease { id, round: lease.round, what: What::Repair };
+        let to = lease.to(id, at, What::Repair);
         let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
-        let replica = &mut lease.replicas[server];
+        let replica = &mut lease.replicas[at];
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         if lease.kind.alone.is_some() {
             command.bytes.clear();
-            return lease.ask(What::Repair, id, link, command, &settings.scripts, now);
+            return lease.ask(What::Repair, (id, at), link, command, &settings.scripts, now);
         }
         let keys = [lease.names.lock(), lease.names.fence()];
         let words: [&[u8]; 3] = [lease.owner.value(), &ttl, &token];
         link.call(&settings.scripts.repair, &keys, &words, to, now);
     }
 
-    pub(super) fn repaired(&mut self, id: LeaseId, server: usize, round: u32, answer: Answer) {
+    pub(super) fn repaired(&mut self, id: LeaseId, at: usize, round: u32, answer: Answer) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let replica = &mut lease.replicas[server];
+        let replica = &mut lease.replicas[at];
         if lease.round == round && replica.has == Has::Asked {
             self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
             replica.has = match answer {

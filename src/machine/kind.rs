@@ -33,9 +33,22 @@ pub(crate) struct Question<'a> {
     /// The owner may be in a queue.
     pub(crate) may_be_queued: bool,
     pub(crate) scripts: &'a Scripts,
+    /// Only the locks in this slot are asked for.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) slot: Option<u16>,
 }
 
 impl Question<'_> {
+    /// Whether the lock of this key is asked for here.
+    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "all are"))]
+    pub(crate) fn has(&self, _key: &[u8]) -> bool {
+        #[cfg(any(test, feature = "cluster"))]
+        if let (Some(slot), Some(routing)) = (self.slot, &self.command.routing) {
+            return (routing.slot_of)(_key) == slot;
+        }
+        true
+    }
+
     /// How `acquire.lua` judges the proposal.
     pub(crate) fn how(&self) -> &'static [u8] {
         let is_outbid = self.ballot.is_some_and(Ballot::is_outbid);

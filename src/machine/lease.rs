@@ -16,8 +16,8 @@ use super::owner::Owner;
 use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::{
-    Attempt, Bounds, End, LeaseState, Loss, Moment, Redelivery, Relay, Retry, RetryState, Setback,
-    Tally, Term, Wait,
+    Attempt, Bounds, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, Retry, RetryState,
+    Setback, Tally, Term, Wait,
 };
 
 /// Round trips of the others, and time beside them, that a server is given to answer where the servers together could
@@ -83,6 +83,8 @@ pub(super) struct Counted {
 /// What one server may have of a lease's owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replica {
+    /// The link on which it is asked.
+    pub(super) link: u16,
     pub(super) has: Has,
     /// The connection on which it was asked last.
     pub(super) generation: u32,
@@ -92,6 +94,8 @@ pub(super) struct Replica {
     pub(super) redelivery: Option<Redelivery>,
     /// When it is to be sent; none where that waits for a connection.
     pub(super) due: Option<Moment>,
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) routed: super::routes::Routed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,16 +115,31 @@ pub(super) enum Has {
 }
 
 impl Replica {
-    pub(super) const NEW: Self = Self {
-        has: Has::Nothing,
-        generation: 0,
-        answered_at: Moment::from_nanos(0),
-        redelivery: None,
-        due: None,
-    };
+    /// One that nobody has asked, at this link.
+    pub(super) fn at(link: usize) -> Self {
+        Self {
+            link: u16::try_from(link).expect("there are fewer links"),
+            has: Has::Nothing,
+            generation: 0,
+            answered_at: Moment::from_nanos(0),
+            redelivery: None,
+            due: None,
+            #[cfg(any(test, feature = "cluster"))]
+            routed: super::routes::Routed::default(),
+        }
+    }
+
+    /// The same server, which nobody has asked.
+    pub(super) fn fresh(&self) -> Self {
+        Self {
+            #[cfg(any(test, feature = "cluster"))]
+            routed: self.routed.fresh(),
+            ..Self::at(self.link.into())
+        }
+    }
 }
 
-/// The servers, one bit each, that have answered a round so.
+/// The replicas, one bit each, that have answered a round so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Votes {
     pub(super) asked: u64,
@@ -233,6 +252,27 @@ impl Lease {
         std::iter::once(self.names.lock()).chain(also)
     }
 
+    /// Whether one server alone decides.
+    pub(super) fn is_alone(&self) -> bool {
+        self.replicas.len() == 1
+    }
+
+    /// How many of its replicas have to grant it: those in several slots all.
+    pub(super) fn quorum(&self, of_servers: Quorum) -> Quorum {
+        quorum_of(self.replicas.len(), of_servers)
+    }
+
+    /// The link of a replica.
+    pub(super) fn link(&self, at: usize) -> usize {
+        self.replicas[at].link.into()
+    }
+
+    /// The replicas at a link, by their places.
+    pub(super) fn at_link(&self, link: usize) -> impl Iterator<Item = usize> {
+        let replicas = self.replicas.iter().enumerate();
+        replicas.filter(move |(_, replica)| usize::from(replica.link) == link).map(|(at, _)| at)
+    }
+
     /// Whether some server may have something of it.
     pub(super) fn is_exposed(&self) -> bool {
         self.replicas.iter().any(|replica| replica.has != Has::Nothing)
@@ -314,6 +354,29 @@ impl Lease {
         self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now))
     }
 
+    /// Whether its replicas are asked for different locks.
+    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "none is"))]
+    pub(super) fn is_parted(&self) -> bool {
+        #[cfg(any(test, feature = "cluster"))]
+        return self.replicas.iter().any(|replica| replica.routed.is_of_several);
+        #[cfg(not(any(test, feature = "cluster")))]
+        false
+    }
+
+    /// Whether its keys were found at two servers last.
+    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "none is"))]
+    pub(super) fn is_apart(&self) -> bool {
+        #[cfg(any(test, feature = "cluster"))]
+        return self.replicas.iter().any(|replica| replica.routed.is_apart);
+        #[cfg(not(any(test, feature = "cluster")))]
+        false
+    }
+
+    /// What a reply is for.
+    pub(super) fn to(&self, id: LeaseId, at: usize, what: What) -> To {
+        To::Lease { id, at: u8::try_from(at).unwrap_or(u8::MAX), round: self.round, what }
+    }
+
     /// Gives it back at one server, or has its lock stay taken for the rest of its time.
     fn part(&self, question: Question<'_>, now: Moment) {
         let Some(rest) = self.rest_ms(now) else { return (self.kind.release)(question) };
@@ -326,9 +389,11 @@ impl Lease {
 
     pub(super) fn question<'a>(
         &'a self,
+        _at: usize,
         command: &'a mut Command,
         scripts: &'a Scripts,
     ) -> Question<'a> {
+        command.is_alone = self.is_alone();
         Question {
             command,
             names: &self.names,
@@ -342,26 +407,34 @@ impl Lease {
             defers: self.defers,
             may_be_queued: self.entry.is_some(),
             scripts,
+            #[cfg(any(test, feature = "cluster"))]
+            slot: self.is_parted().then(|| self.replicas[_at].routed.slot),
         }
     }
 
-    /// Writes a question to one server. A command that is not empty is what another server was asked.
+    /// Writes a question to one replica. A command that is not empty is what another was asked.
     pub(super) fn ask(
         &self,
         what: What,
-        id: LeaseId,
+        (id, at): (LeaseId, usize),
         link: &mut Link,
         command: &mut Command,
         scripts: &Scripts,
         now: Moment,
     ) {
-        let to = To::Lease { id, round: self.round, what };
-        if !command.bytes.is_empty() && command.is_whole == link.sends_whole {
+        let to = self.to(id, at, what);
+        if !command.bytes.is_empty() && command.is_whole == link.sends_whole && !self.is_parted() {
             return link.say(command, to, now);
         }
         command.bytes.clear();
         command.is_whole = link.sends_whole;
-        let question = self.question(command, scripts);
+        #[cfg(any(test, feature = "cluster"))]
+        if let Some(piece) = self.piece(at, what) {
+            let routing = command.routing.expect("it is in pieces by that");
+            (routing.spell)(self.question(at, command, scripts), what, piece);
+            return link.say(command, to, now);
+        }
+        let question = self.question(at, command, scripts);
         match (what, &self.kind.alone) {
             (What::Release, _) => self.part(question, now),
             (What::Extend, Some(alone)) => (alone.extend)(question),
@@ -373,4 +446,9 @@ impl Lease {
         }
         link.say(command, to, now);
     }
+}
+
+/// See [`Lease::quorum`].
+pub(super) fn quorum_of(replicas: usize, of_servers: Quorum) -> Quorum {
+    if replicas == of_servers.servers() { of_servers } else { Quorum::all(replicas) }
 }

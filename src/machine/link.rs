@@ -47,8 +47,8 @@ fn spelled(stamp: Digits) -> [u8; STAMP_DIGITS + 7] {
 /// What a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// A lease's question of this round.
-    Lease { id: LeaseId, round: u32, what: What },
+    /// A lease's question of this round, to the replica at this place.
+    Lease { id: LeaseId, at: u8, round: u32, what: What },
     /// Several renewals at once.
     Batch(BatchId),
     /// A caller that holds no lease.
@@ -89,7 +89,7 @@ impl To {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Acquire,
     Extend,
     Repair,
@@ -192,7 +192,7 @@ pub(super) struct Link {
     pub(super) address: Box<str>,
     pub(super) out: BytesMut,
     pub(super) state: State,
-    /// Counts connections.
+    /// The number of its connection, among those of all links.
     pub(super) generation: u32,
     /// Dials in a row that led to nothing.
     pub(super) failed: u32,
@@ -221,6 +221,9 @@ pub(super) struct Link {
     pub(super) breaker: Breaker,
     /// The next script is sent itself, and not its digest.
     pub(super) sends_whole: bool,
+    /// The next command goes behind an `ASKING`.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) is_asking: bool,
     /// Scripts of callers that hold no lease, which this connection has sent itself.
     #[cfg(any(test, feature = "_calls"))]
     pub(super) brought: Vec<&'static [u8]>,
@@ -264,6 +267,8 @@ impl Link {
             secrets: Secrets::default(),
             breaker: Breaker::default(),
             sends_whole: false,
+            #[cfg(any(test, feature = "cluster"))]
+            is_asking: false,
             #[cfg(any(test, feature = "_calls"))]
             brought: Vec::new(),
             awaited: Vec::new(),
@@ -296,9 +301,9 @@ impl Link {
     }
 
     /// The connection of a handshake that is over takes the place of the one before.
-    pub(super) fn adopt(&mut self, greeted: Self) {
+    pub(super) fn adopt(&mut self, greeted: Self, generation: u32) {
         let Self { decoder, stamp, secrets, is_resp3, greeted_in, denied, .. } = greeted;
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = generation;
         (self.decoder, self.stamp, self.secrets) = (decoder, stamp, secrets);
         (self.is_resp3, self.greeted_in, self.denied) = (is_resp3, greeted_in, denied);
     }

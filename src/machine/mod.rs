@@ -63,6 +63,8 @@ mod parting;
 mod release;
 mod report;
 mod round;
+#[cfg(any(test, feature = "cluster"))]
+mod routes;
 mod scout;
 mod script;
 mod session;
@@ -94,7 +96,11 @@ pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
 pub(crate) use self::link::Fault;
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) use self::link::What;
 pub(crate) use self::report::Said;
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) use self::routes::{Redirect, Routing};
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
 #[cfg(any(test, feature = "_kinds"))]

@@ -52,8 +52,8 @@ impl Machine {
     pub(crate) fn take_back(&mut self, id: LeaseId, kind: &'static Kind, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.kind = kind;
-        for (server, replica) in lease.replicas.iter_mut().enumerate() {
-            if replica.has != Has::Nothing || lease.votes.asked & 1 << server != 0 {
+        for (at, replica) in lease.replicas.iter_mut().enumerate() {
+            if replica.has != Has::Nothing || lease.votes.asked & 1 << at != 0 {
                 replica.has = Has::Perhaps;
             }
         }

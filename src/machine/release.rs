@@ -51,9 +51,9 @@ impl Machine {
     /// release that may hand the lock over: the next holder hears of it before the one that gives it back.
     fn tells_next_first(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, lines, .. } = self;
-        let [link] = &mut links[..] else { return };
-        let is_sought = |lease: &Lease| lines.is_known_as_sought(&lease.names);
-        if link.is_ready() && leases.get(id).is_some_and(is_sought) {
+        let Some(lease) = leases.get(id).filter(|lease| lease.is_alone()) else { return };
+        let link = &mut links[lease.link(0)];
+        if link.is_ready() && lines.is_known_as_sought(&lease.names) {
             link.echo(To::Seal, now);
         }
     }
@@ -143,18 +143,19 @@ impl Machine {
 
     /// Whether a quorum has its key, on connections that are there.
     fn is_reached(&self, lease: &Lease) -> bool {
-        let has = |(link, replica): &(&Link, &Replica)| {
+        let has = |replica: &&Replica| {
+            let link = &self.links[usize::from(replica.link)];
             link.is_ready() && link.generation == replica.generation && replica.has == Has::Key
         };
-        let count = self.links.iter().zip(&lease.replicas).filter(has).count();
-        self.settings.quorum.verdict(count, 0) == Verdict::Won
+        let count = lease.replicas.iter().filter(has).count();
+        lease.quorum(self.settings.quorum).verdict(count, 0) == Verdict::Won
     }
 
     /// Whether others are known to wait for the lock before the next one of this process, and a hand-over by the only
     /// server costs little beside the hold.
     fn is_due_elsewhere(&self, lease: &Lease, now: Moment) -> bool {
         let is_short = Relay::is_short(now.since(lease.granted_at));
-        !is_short && self.is_alone() && self.lines.has_others_before(&lease.names, now)
+        !is_short && lease.is_alone() && self.lines.has_others_before(&lease.names, now)
     }
 
     /// Nobody uses the name any more. What servers may have is given back. Whether the lock was handed over within this
@@ -182,6 +183,7 @@ impl Machine {
     /// An attempt failed, and its request goes on: what it may have left is a lease by itself from here on.
     pub(super) fn give_back_aside(&mut self, id: LeaseId, now: Moment) {
         self.leave_queue(id, now);
+        let is_by_slots = self.is_by_slots();
         let Some(lease) = self.leases.get_mut(id) else { return };
         let fresh = lease.owner.another((self.settings.owner_id)());
         let owner = std::mem::replace(&mut lease.owner, fresh);
@@ -193,8 +195,9 @@ impl Machine {
         // A late answer to this owner's question is none to what another owner of the lease has asked.
         let round = lease.round;
         lease.round += 1;
-        let fresh = self.spare.pop();
-        let fresh = fresh.unwrap_or_else(|| vec![Replica::NEW; lease.replicas.len()].into());
+        // Of as many servers, on the same links.
+        let spare = if is_by_slots { None } else { self.spare.pop() };
+        let fresh = spare.unwrap_or_else(|| lease.replicas.iter().map(Replica::fresh).collect());
         let aside = Lease {
             kind: lease.kind,
             names: lease.names.clone(),
@@ -253,15 +256,16 @@ impl Machine {
         lease.round += 1;
         let until = pointless_at(lease, settings);
         let mut is_owed = false;
-        for (server, link) in links.iter_mut().enumerate() {
-            let replica = &mut lease.replicas[server];
+        for at in 0..lease.replicas.len() {
+            let link = &mut links[lease.link(at)];
+            let replica = &mut lease.replicas[at];
             match replica.has {
                 Has::Owed => is_owed = true,
                 Has::Nothing | Has::Releasing => {}
                 // On the connection of the question, the answer to the release says what became of both.
                 has if link.is_ready() && link.generation == replica.generation => {
                     replica.has = Has::Releasing;
-                    lease.votes.asked |= 1 << server;
+                    lease.votes.asked |= 1 << at;
                     let mut doubt = Redelivery::new(until, true);
                     (replica.due, replica.redelivery) = match has {
                         // Where the connection ends before, the question may arrive without the release.
@@ -270,7 +274,7 @@ impl Machine {
                         Has::Perhaps => doubt.was_sent(now).unzip(),
                         _ => (None, None),
                     };
-                    lease.ask(What::Release, id, link, command, &settings.scripts, now);
+                    lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                 }
                 has => {
                     let is_doubtful = matches!(has, Has::Asked | Has::Perhaps);
@@ -295,8 +299,9 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let until = pointless_at(lease, settings);
         let mut next = until;
-        for (server, link) in links.iter_mut().enumerate() {
-            let replica = &mut lease.replicas[server];
+        for at in 0..lease.replicas.len() {
+            let link = &mut links[lease.link(at)];
+            let replica = &mut lease.replicas[at];
             if replica.has != Has::Owed {
                 continue;
             }
@@ -313,8 +318,8 @@ impl Machine {
                 replica.redelivery = again.map(|(_, again)| again).or(replica.redelivery);
                 replica.has = Has::Releasing;
                 replica.generation = link.generation;
-                lease.votes.asked |= 1 << server;
-                lease.ask(What::Release, id, link, command, &settings.scripts, now);
+                lease.votes.asked |= 1 << at;
+                lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
             } else if let Some(due) = replica.due {
                 next = next.min(due);
             }
@@ -327,16 +332,16 @@ impl Machine {
     pub(super) fn given_back(
         &mut self,
         id: LeaseId,
-        (server, round): (usize, u32),
+        (at, round): (usize, u32),
         answer: Answer,
         is_over: bool,
         now: Moment,
     ) {
         let Self { leases, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let bit = 1 << server;
+        let bit = 1 << at;
         let pointless_at = pointless_at(lease, settings);
-        let replica = &mut lease.replicas[server];
+        let replica = &mut lease.replicas[at];
         if replica.has != Has::Releasing || lease.round != round {
             return;
         }
@@ -376,8 +381,8 @@ impl Machine {
 
     /// What the answers to the holder's release come to.
     fn judge_release(&mut self, id: LeaseId, now: Moment) {
-        let (quorum, servers) = (self.settings.quorum, self.links.len());
         let Some(lease) = self.leases.get(id) else { return };
+        let (quorum, servers) = (lease.quorum(self.settings.quorum), lease.replicas.len());
         let Votes { asked, granted, denied, failed, .. } = lease.votes;
         match lease.state() {
             Some(LeaseState::Releasing) => {}
@@ -394,9 +399,9 @@ impl Machine {
         if granted | denied | failed == 0 && count(asked) == servers {
             return;
         }
-        let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (server, replica)| {
+        let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (at, replica)| {
             let is_untouched = replica.has == Has::Nothing;
-            all | u64::from(is_untouched) << server
+            all | u64::from(is_untouched) << at
         });
         let end = match quorum.verdict(0, count((denied | untouched) & !granted)) {
             Verdict::Lost if servers == 1 => End::Lost(Loss::Gone),
@@ -445,9 +450,13 @@ impl Machine {
 
     pub(super) fn remove(&mut self, id: LeaseId) {
         self.is_watched_no_more(id);
+        let is_by_slots = self.is_by_slots();
         if let Some(lease) = self.leases.get_mut(id) {
-            lease.replicas.fill(Replica::NEW);
-            self.spare.push(std::mem::take(&mut lease.replicas));
+            let mut replicas = std::mem::take(&mut lease.replicas);
+            if !is_by_slots {
+                replicas.iter_mut().for_each(|replica| *replica = replica.fresh());
+                self.spare.push(replicas);
+            }
             self.leases.discard(id);
         }
     }

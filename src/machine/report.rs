@@ -13,6 +13,8 @@ use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.
 pub(crate) struct ServerAnswer<'a> {
+    /// The server's link.
+    pub(crate) link: usize,
     pub(crate) said: Said<'a>,
     /// From before the first byte of the question was written until its reply was read.
     pub(crate) round_trip: Option<Duration>,
@@ -59,11 +61,11 @@ fn is_no_lock(text: &[u8]) -> bool {
 
 impl Machine {
     /// Keeps what a server said that is more than a grant: the request may end by it, or another behind it in its line.
-    pub(super) fn keep_said(&mut self, id: LeaseId, server: usize, round: u32, reply: &Frame) {
+    pub(super) fn keep_said(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.round == round && lease.phase == Phase::Asking {
-            lease.said.retain(|(known, _)| *known != server);
-            lease.said.push((server, Kept::of(reply)));
+            lease.said.retain(|(known, _)| *known != at);
+            lease.said.push((at, Kept::of(reply)));
         }
     }
 
@@ -72,7 +74,7 @@ impl Machine {
     pub(super) fn asks_holder(
         &mut self,
         id: LeaseId,
-        server: usize,
+        at: usize,
         round: u32,
         reply: &Frame,
         now: Moment,
@@ -85,8 +87,8 @@ impl Machine {
             return false;
         }
         for (command, what) in [(b"GET" as &[u8], What::Holder), (b"PTTL", What::HolderTtl)] {
-            let to = To::Lease { id, round, what };
-            links[server].write(&[command, lease.names.lock()], Place::Any, to, now);
+            let to = lease.to(id, at, what);
+            links[lease.link(at)].write(&[command, lease.names.lock()], Place::Any, to, now);
         }
         true
     }
@@ -95,14 +97,14 @@ impl Machine {
     pub(super) fn holder_is_said(
         &mut self,
         id: LeaseId,
-        server: usize,
+        at: usize,
         (round, what): (u32, What),
         reply: Option<&Frame>,
         now: Moment,
     ) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_asked = lease.phase == Phase::Asking && lease.round == round;
-        let said = lease.said.iter_mut().filter(|_| is_asked).find(|(it, _)| *it == server);
+        let said = lease.said.iter_mut().filter(|_| is_asked).find(|(it, _)| *it == at);
         let Some((_, kept)) = said else { return };
         if what == What::Holder {
             match reply {
@@ -128,29 +130,29 @@ impl Machine {
             let frees_in = frees_in.map(|left| Duration::from_millis(left + 1));
             Answer::Held { frees_in, counter: 0 }
         };
-        self.voted(id, server, round, answer, reply.is_some(), now);
+        self.voted(id, at, round, answer, reply.is_some(), now);
     }
 
     /// As above, of the server in whose queue the request waits.
     pub(super) fn keep_said_to_entry(&mut self, id: LeaseId, reply: &Frame, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Some(entry) = &lease.entry else { return };
-        let (server, kept) = (entry.server, Kept::of(reply));
-        lease.replicas[server].answered_at = now;
+        let (at, kept) = (entry.at, Kept::of(reply));
+        lease.replicas[at].answered_at = now;
         // That an owner is there no more is no answer to what the user has asked.
         if !matches!(kept, Kept::Unexpected | Kept::NotOwned) {
-            lease.said.retain(|(known, _)| *known != server);
-            lease.said.push((server, kept));
+            lease.said.retain(|(known, _)| *known != at);
+            lease.said.push((at, kept));
         }
     }
 
     /// Keeps why a server extended nothing, or gave nothing back.
-    pub(super) fn keep_refusal(&mut self, id: LeaseId, server: usize, round: u32, reply: &Frame) {
+    pub(super) fn keep_refusal(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
         let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) else {
             return;
         };
-        lease.said.retain(|(other, _)| *other != server);
-        lease.said.push((server, Kept::of(reply)));
+        lease.said.retain(|(other, _)| *other != at);
+        lease.said.push((at, Kept::of(reply)));
     }
 
     /// How long the first server took for its last answer to a question.
@@ -166,14 +168,14 @@ impl Machine {
         id: LeaseId,
         now: Moment,
     ) -> impl Iterator<Item = ServerAnswer<'_>> {
-        let of_lease =
-            move |lease| (0..self.links.len()).map(move |server| self.answer(lease, server, now));
-        self.leases.get(id).into_iter().flat_map(of_lease)
+        let lease = self.leases.get(id);
+        let count = lease.map_or(0, |lease| lease.replicas.len());
+        (0..count).filter_map(move |at| Some(self.answer(lease?, at, now)))
     }
 
-    fn answer<'a>(&'a self, lease: &'a Lease, server: usize, now: Moment) -> ServerAnswer<'a> {
-        let said = self.said(lease, server, now);
-        let at = lease.replicas[server].answered_at;
+    fn answer<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> ServerAnswer<'a> {
+        let (said, link) = (self.said(lease, at, now), lease.link(at));
+        let at = lease.replicas[at].answered_at;
         let is_answer = !matches!(
             said,
             Said::Pending
@@ -187,7 +189,7 @@ impl Machine {
         // While a request waits at one server, what others said before stands.
         let is_answer = is_answer && at >= lease.asked_at;
         let round_trip = is_answer.then(|| at.since(lease.asked_at));
-        ServerAnswer { said, round_trip }
+        ServerAnswer { link, said, round_trip }
     }
 
     /// Those that have no connection, by their numbers, and why.
@@ -196,9 +198,9 @@ impl Machine {
         unmet.map(|(server, link)| (server, Said::Unreached(link.fault.as_ref())))
     }
 
-    fn said<'a>(&'a self, lease: &'a Lease, server: usize, now: Moment) -> Said<'a> {
-        let (bit, votes, link) = (1 << server, lease.votes, &self.links[server]);
-        let kept = lease.said.iter().find(|(it, _)| *it == server).map(|(_, kept)| kept);
+    fn said<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> Said<'a> {
+        let (bit, votes, link) = (1 << at, lease.votes, &self.links[lease.link(at)]);
+        let kept = lease.said.iter().find(|(it, _)| *it == at).map(|(_, kept)| kept);
         match kept {
             Some(Kept::Seized(value, pttl)) => Said::Seized(value, *pttl),
             _ if votes.granted & bit != 0 => Said::Granted,
@@ -213,8 +215,7 @@ impl Machine {
             None if votes.denied & bit != 0 => Said::Held(None),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,
             None if votes.asked & bit != 0 => {
-                let is_there =
-                    link.is_ready() && link.generation == lease.replicas[server].generation;
+                let is_there = link.is_ready() && link.generation == lease.replicas[at].generation;
                 let is_whole = now.since(lease.asked_at) >= self.settings.timeout;
                 let greeting = if is_whole { link.greeted_in } else { Duration::ZERO };
                 if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }

@@ -17,7 +17,7 @@ impl Machine {
     /// One round: all servers that serve are asked.
     pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
         let first = self.asks_first(id, now);
-        let Self { links, leases, lines, .. } = self;
+        let Self { leases, lines, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         lease.phase = Phase::Asking;
         let may_go_on = lease.kind.goes_on && lease.relay == Relay::default();
@@ -26,8 +26,9 @@ impl Machine {
         }
         lease.round += 1;
         (lease.asked_at, lease.votes) = (now, Votes::default());
-        lease.tally = Tally::new(links.len(), Verdict::Pending, false);
-        let others = |first: usize| (u64::MAX >> (64 - links.len())) & !(1 << first);
+        let replicas = lease.replicas.len();
+        lease.tally = Tally::new(replicas, Verdict::Pending, false);
+        let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);
         self.put(id, now);
     }
@@ -37,48 +38,50 @@ impl Machine {
         let Self { links, leases, settings, lines, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
-        let is_alone = links.len() == 1;
+        let is_alone = lease.is_alone();
         let mut is_wanted = false;
         // A quorum goes on without a server that has no connection; the only server is waited for, unless the request does
         // not wait, and the server was dialled in vain: then it is told why at once.
-        let may_await = lease.waits() || !links[0].is_down;
-        let is_awaited = is_alone && !links[0].is_ready() && may_await;
+        let first = &mut links[lease.link(0)];
+        let may_await = lease.waits() || !first.is_down;
+        let is_awaited = is_alone && !first.is_ready() && may_await;
         if is_awaited {
-            links[0].awaited.push(id);
-            is_wanted = links[0].want(now);
+            first.awaited.push(id);
+            is_wanted = first.want(now);
         }
         let has_waited = !lines.is_empty() && lines.has_ask(&lease.names, id);
-        let asked = if is_awaited { &mut [][..] } else { &mut links[..] };
+        let count = if is_awaited { 0 } else { lease.replicas.len() };
         let put = lease.votes.later | lease.votes.asked | lease.votes.failed;
         let mut unreached = 0;
-        for (server, link) in asked.iter_mut().enumerate() {
-            if put & 1 << server != 0 {
+        for at in 0..count {
+            if put & 1 << at != 0 {
                 continue;
             }
+            let link = &mut links[lease.link(at)];
             let refusal = link.refusal(now);
             if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
-                unreached |= 1 << server;
+                unreached |= 1 << at;
             }
             // An owner asks no server on a second connection: what it said on the first may come behind that.
-            let replica = &mut lease.replicas[server];
+            let replica = &mut lease.replicas[at];
             let is_elsewhere = replica.has != Has::Nothing && replica.generation != link.generation;
             let elsewhere = is_elsewhere.then_some(Failing::Otherwise);
             let left_out = || if is_alone { None } else { link.left_out(now, settings.random) };
             if let Some(failing) = refusal.or_else(left_out).or(elsewhere) {
                 is_wanted |= link.want(now);
-                lease.votes.failed |= 1 << server;
+                lease.votes.failed |= 1 << at;
                 lease.tally.add(VoteReply::Failed(failing), 0, None, now);
-                lease.said.retain(|(known, _)| *known != server);
+                lease.said.retain(|(known, _)| *known != at);
                 continue;
             }
-            lease.votes.asked |= 1 << server;
+            lease.votes.asked |= 1 << at;
             // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
             replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
             replica.generation = link.generation;
             if has_waited && link.watch_next(now) {
-                lease.votes.watched |= 1 << server;
+                lease.votes.watched |= 1 << at;
             }
-            lease.ask(What::Acquire, id, link, command, &settings.scripts, now);
+            lease.ask(What::Acquire, (id, at), link, command, &settings.scripts, now);
         }
         // The others can do without one that is asked before them.
         let is_first = !lease.kind.is_exclusive() && lease.votes.later != 0;

@@ -89,17 +89,17 @@ impl Machine {
     }
 
     fn is_free(&self, lease: &Lease) -> bool {
-        let clear = (0..self.links.len()).filter(|server| lease.is_clear_at(*server)).count();
-        clear >= self.settings.quorum.needed()
+        let clear = (0..lease.replicas.len()).filter(|at| lease.is_clear_at(*at)).count();
+        clear >= lease.quorum(self.settings.quorum).needed()
     }
 
     fn is_settled(&self, lease: &Lease) -> bool {
         let is_away = |link: &Link| !link.is_ready() && link.failed >= DIALS_UNTIL_AWAY;
         let is_over = |at: usize| lease.is_clear_at(at) || lease.is_denied_at(at);
-        let over = (0..self.links.len()).filter(|at| is_over(*at)).count();
-        let mut links = self.links.iter().enumerate();
-        over >= self.settings.quorum.needed()
-            && links.all(|(at, link)| is_over(at) || is_away(link))
+        let over = (0..lease.replicas.len()).filter(|at| is_over(*at)).count();
+        let mut all = 0..lease.replicas.len();
+        over >= lease.quorum(self.settings.quorum).needed()
+            && all.all(|at| is_over(at) || is_away(&self.links[lease.link(at)]))
     }
 }
 
@@ -117,14 +117,14 @@ impl Lease {
     }
 
     /// Whether a server would refuse each further release as it has refused the last.
-    fn is_denied_at(&self, server: usize) -> bool {
-        self.said.iter().any(|(at, kept)| *at == server && kept.is_denial())
+    fn is_denied_at(&self, at: usize) -> bool {
+        self.said.iter().any(|(it, kept)| *it == at && kept.is_denial())
     }
 
     /// Whether a server has nothing of its owner. Where that was in doubt, it is told once more later.
-    fn is_clear_at(&self, server: usize) -> bool {
-        let is_answered = (self.votes.granted | self.votes.denied) & 1 << server != 0;
-        match self.replicas[server].has {
+    fn is_clear_at(&self, at: usize) -> bool {
+        let is_answered = (self.votes.granted | self.votes.denied) & 1 << at != 0;
+        match self.replicas[at].has {
             Has::Nothing => true,
             Has::Releasing | Has::Owed => is_answered,
             Has::Asked | Has::Key | Has::Perhaps => false,

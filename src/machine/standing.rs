@@ -92,6 +92,10 @@ impl Machine {
 
     /// Another link that leads to the same run, whatever its address.
     fn same_as(&self, server: usize, met: &str) -> Option<usize> {
+        // Nodes that a map and a user name differently are one, and vote once.
+        if self.is_by_slots() {
+            return None;
+        }
         let is_it = |link: &Link| link.sighting.as_ref().is_some_and(|seen| seen.run_id == met);
         let others = self.links.iter().enumerate();
         others
@@ -117,7 +121,8 @@ impl Machine {
         let is_there = |id: &LeaseId| {
             let lease = self.leases.get(*id);
             lease.is_some_and(|lease| {
-                lease.is_held() && lease.is_renewed && lease.replicas[server].has == Has::Key
+                let has_key = |at: usize| lease.replicas[at].has == Has::Key;
+                lease.is_held() && lease.is_renewed && lease.at_link(server).any(has_key)
             })
         };
         let kept = self.leases.iter().map(|(id, _)| id).filter(is_there).collect::<Vec<_>>();

@@ -11,7 +11,7 @@ impl Link {
     /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
     /// then waiters ask again and again.
     pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
-        if !self.is_ready() || !self.is_resp3 || self.told.is_asked() {
+        if !self.is_ready() || !self.is_resp3 || self.told.is_asked() || self.is_asking() {
             return;
         }
         self.told = Subscription::asked(id());
@@ -27,7 +27,8 @@ impl Link {
     /// Whether the server may tell of the keys that the next command reads, which has not said that it does not.
     pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
         self.subscribe(id, now);
-        let may_tell = self.is_ready() && (self.told.is_tracking || self.told.is_awaited());
+        let may_tell = self.told.is_tracking || self.told.is_awaited();
+        let may_tell = may_tell && self.is_ready() && !self.is_asking();
         if may_tell {
             self.command(&CACHING, To::Nobody, now);
         }
@@ -36,10 +37,23 @@ impl Link {
 
     /// Whether the keys that the next command reads are watched from here on.
     pub(super) fn watch_next(&mut self, now: Moment) -> bool {
-        if self.told.is_tracking {
+        let may_tell = self.told.is_tracking && !self.is_asking();
+        if may_tell {
             self.command(&CACHING, To::Nobody, now);
         }
-        self.told.is_tracking
+        may_tell
+    }
+
+    /// Whether an `ASKING` stands before the next command, which nothing may come between.
+    #[cfg_attr(
+        not(any(test, feature = "cluster")),
+        allow(clippy::unused_self, reason = "it does not")
+    )]
+    fn is_asking(&self) -> bool {
+        #[cfg(any(test, feature = "cluster"))]
+        return self.is_asking;
+        #[cfg(not(any(test, feature = "cluster")))]
+        false
     }
 }
 

@@ -144,7 +144,7 @@ impl Machine {
         };
         // What is asked with another token was granted before.
         let is_first = !asked.attempt.ballot().is_some_and(Ballot::is_outbid);
-        is_first && asked.votes.granted == 0 && (0..self.links.len()).all(is_undone_at)
+        is_first && asked.votes.granted == 0 && (0..asked.replicas.len()).all(is_undone_at)
     }
 
     /// Too many servers have said that the first is not there any more.

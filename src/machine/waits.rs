@@ -20,16 +20,18 @@ use crate::policy::{Attempt, Ballot, Failing, Grant, Moment, Relay, Setback, Ter
 impl Machine {
     /// The server whose queue is everybody's for this lock, among those that may vote.
     pub(crate) fn leader(&self, id: LeaseId, now: Moment) -> Option<usize> {
-        self.leader_of(id, u64::MAX, now)
+        let at = self.leader_of(id, u64::MAX, now)?;
+        self.leases.get(id).map(|lease| lease.link(at))
     }
 
-    /// The same of these servers, one bit each.
+    /// The place of the replica there, of these, one bit each.
     pub(super) fn leader_of(&self, id: LeaseId, among: u64, now: Moment) -> Option<usize> {
-        let lock = self.leases.get(id)?.names.lock();
-        let serves =
-            |server: &usize| among & 1 << server != 0 && self.links[*server].refusal(now).is_none();
-        let rank = |server: &usize| (self.settings.rank)(lock, &self.links[*server].address);
-        (0..self.links.len()).filter(serves).max_by_key(rank)
+        let lease = self.leases.get(id)?;
+        let lock = lease.names.lock();
+        let link = |at: &usize| &self.links[lease.link(*at)];
+        let serves = |at: &usize| among & 1 << at != 0 && link(at).refusal(now).is_none();
+        let rank = |at: &usize| (self.settings.rank)(lock, &link(at).address);
+        (0..lease.replicas.len()).filter(serves).max_by_key(rank)
     }
 
     /// Has all servers tell of hand-overs and of keys.
@@ -47,16 +49,22 @@ impl Machine {
 
     /// Whether the request may have an entry: its attempts are not counted.
     pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
-        let may = |lease: &Lease| lease.kind.wait.is_some() && !lease.retry.is_counted();
+        // What is in several slots has no server that knows the order of all that wait.
+        let is_whole = |lease: &Lease| lease.replicas.len() == self.settings.quorum.servers();
+        let may = |lease: &Lease| {
+            lease.kind.wait.is_some() && !lease.retry.is_counted() && is_whole(lease)
+        };
         self.leases.get(id).is_some_and(|lease| lease.waits() && may(lease))
     }
 
     /// From here on the lease waits by an entry at this server; its first question is still to be put.
     pub(crate) fn enter(&mut self, id: LeaseId, server: usize, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
+        let Some(at) = lease.at_link(server).next() else { return };
         lease.phase = Phase::Queued;
         lease.entry = Some(Box::new(Entry {
             server,
+            at,
             state: WaiterState::begin(),
             asked_at: now,
             is_unanswered: false,
@@ -91,34 +99,35 @@ impl Machine {
         let link = &mut links[entry.server];
         (entry.asked_at, entry.is_unanswered) = (now, true);
         (lease.asked_at, lease.votes) = (now, Votes::default());
-        lease.votes.asked = 1 << entry.server;
+        lease.votes.asked = 1 << entry.at;
         lease.round += 1;
-        let replica = &mut lease.replicas[entry.server];
+        let at = entry.at;
+        let replica = &mut lease.replicas[at];
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         link.watch_next(now);
         command.bytes.clear();
         command.is_whole = link.sends_whole;
-        wait(lease.question(command, &settings.scripts), words);
-        link.say(command, To::Lease { id, round: lease.round, what: What::Wait }, now);
+        wait(lease.question(at, command, &settings.scripts), words);
+        link.say(command, lease.to(id, at, What::Wait), now);
     }
 
     /// Whether the server would say the same to each repetition of the question.
     pub(crate) fn is_lasting(&self, id: LeaseId, reply: &Frame) -> bool {
         let read = |frame: &Frame| self.leases.get(id).and_then(|lease| (lease.kind.read)(frame));
         let answer =
-            reply.error().map_or_else(|| read(reply.value()), |it| Some(Answer::of_error(it)));
+            reply.error().map_or_else(|| read(reply.value()), |it| Some(self.answer_of_error(it)));
         matches!(answer, Some(Answer::Failed { failing: Failing::Hopeless, .. }))
     }
 
     /// The lock was handed to the owner of an entry, whose lease counts from then. One server's word is a lease where
     /// that server decides alone, and else the owner's turn to ask all.
     pub(crate) fn granted(&mut self, id: LeaseId, counts_from: Moment, token: u64, now: Moment) {
-        let is_alone = self.is_alone();
         self.leave_queue(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_alone = lease.is_alone();
         let Some(entry) = lease.entry.as_deref_mut() else { return };
         let deadline = lease.term.deadline(counts_from);
-        lease.replicas[entry.server].has = Has::Key;
+        lease.replicas[entry.at].has = Has::Key;
         if is_alone {
             lease.relay = Relay::default();
             let token = lease.kind.is_fenced.then_some(token);
@@ -144,7 +153,7 @@ impl Machine {
         self.leave_queue(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
         if let Some(entry) = lease.entry.take() {
-            lease.replicas[entry.server].has = Has::Nothing;
+            lease.replicas[entry.at].has = Has::Nothing;
         }
         self.give_up(id, Setback::Held(None), now);
     }
@@ -152,9 +161,8 @@ impl Machine {
     /// Another than the owner asks next; what the server may have of this one is given back. What several servers
     /// said before stands: this was one of them.
     pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
-        let is_alone = self.is_alone();
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let known = lease.setback.filter(|_| !is_alone);
+        let known = lease.setback.filter(|_| !lease.is_alone());
         if let Some(entry) = &mut lease.entry {
             entry.turn = None;
         }
@@ -296,7 +304,7 @@ impl Machine {
         } else {
             Ballot::at(token)
         };
-        let conditions = self.conditions(lease.kind, lease.term, &lease.retry);
+        let conditions = self.conditions_of(lease);
         (now < until).then(|| Attempt::begin(conditions, Some(ballot)))
     }
 

@@ -102,6 +102,9 @@ impl Machine {
         let mut lost = Vec::new();
         link.end(State::Down { dial_at, soonest }, &mut lost, now);
         self.note(dial_at);
+        if self.is_by_slots() {
+            self.effects.push(Effect::Demoted(server));
+        }
         self.tell_of_meeting();
         for to in lost {
             self.dispatch(server, to, None, now);
@@ -154,64 +157,99 @@ impl Machine {
                     (self.settings.waits.pushed)(self, server, items, now);
                 }
             }
-            (To::Lease { id, round, what: What::Wait }, reply) => {
+            (To::Lease { id, round, what: What::Wait, .. }, reply) => {
                 self.entry_answered(id, round, reply.map(|reply| &reply.frame), now);
             }
-            (To::Lease { id, round, what: what @ (What::Holder | What::HolderTtl) }, reply) => {
+            (To::Lease { id, at, round, what: what @ (What::Holder | What::HolderTtl) }, reply) => {
                 let reply = reply.map(|reply| reply.frame.value());
-                self.holder_is_said(id, server, (round, what), reply, now);
+                self.holder_is_said(id, at.into(), (round, what), reply, now);
             }
-            (To::Lease { id, round, what: What::Count }, reply) => {
-                self.counted(id, server, round, reply);
+            (To::Lease { id, at, round, what: What::Count }, reply) => {
+                self.counted(id, at.into(), round, reply);
             }
             (To::Call(id), reply) => _ = self.tell_callers(Happening::Replied(id, reply), now),
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
-            (To::Lease { id, round, what }, reply) => {
+            (To::Lease { id, at, round, what }, reply) => {
                 // Also where the round is over, or its lease is: a quorum was faster.
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
-                self.tell_callers(Happening::Answered(id), now);
-                let Some(lease) = self.leases.get(id) else { return };
-                let read = match what {
-                    What::Acquire => lease.asks_as().read,
-                    What::Extend => match &lease.kind.alone {
-                        Some(alone) => alone.read,
-                        None => |frame: &_| Answer::of_extend(frame, 0, 1),
-                    },
-                    What::Repair if lease.kind.alone.is_some() => lease.kind.read,
-                    _ => Answer::of_owned,
-                };
-                let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
-                    None => Answer::UNKNOWN,
-                    Some((Some(error), _)) => Answer::of_error(error),
-                    // A script that answers what no script of ours does may have done anything.
-                    Some((None, reply)) => read(reply.frame.value()).unwrap_or(Answer::UNKNOWN),
-                };
-                match what {
-                    What::Acquire => {
-                        if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_)))
-                        {
-                            self.keep_said(id, server, round, &reply.frame);
-                            if self.asks_holder(id, server, round, &reply.frame, now) {
-                                return;
-                            }
-                        }
-                        self.voted(id, server, round, answer, reply.is_some(), now);
-                    }
-                    What::Repair => self.repaired(id, server, round, answer),
-                    _ => {
-                        if let (Some(reply), Answer::Failed { .. }) = (reply, answer) {
-                            self.keep_refusal(id, server, round, &reply.frame);
-                        }
-                        if what == What::Extend {
-                            self.extended(id, server, round, answer, now);
-                        } else {
-                            self.given_back(id, (server, round), answer, reply.is_none(), now);
-                        }
+                self.lease_answered(id, at.into(), (round, what), reply, now);
+            }
+        }
+    }
+
+    fn lease_answered(
+        &mut self,
+        id: LeaseId,
+        at: usize,
+        (round, what): (u32, What),
+        reply: Option<&Reply>,
+        now: Moment,
+    ) {
+        self.tell_callers(Happening::Answered(id), now);
+        #[cfg(any(test, feature = "cluster"))]
+        if self.is_piece((id, at), (round, what), reply, now) {
+            return;
+        }
+        let Some(lease) = self.leases.get(id) else { return };
+        let read = match what {
+            What::Acquire => lease.asks_as().read,
+            What::Extend => match &lease.kind.alone {
+                Some(alone) => alone.read,
+                None => |frame: &_| Answer::of_extend(frame, 0, 1),
+            },
+            What::Repair if lease.kind.alone.is_some() => lease.kind.read,
+            _ => Answer::of_owned,
+        };
+        let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
+            None => Answer::UNKNOWN,
+            Some((Some(error), _)) => self.answer_of_error(error),
+            // A script that answers what no script of ours does may have done anything.
+            Some((None, reply)) => read(reply.frame.value()).unwrap_or(Answer::UNKNOWN),
+        };
+        self.came_to(id, at, (round, what), (reply, answer), now);
+    }
+
+    /// What the answer to a question of a lease comes to.
+    pub(super) fn came_to(
+        &mut self,
+        id: LeaseId,
+        at: usize,
+        (round, what): (u32, What),
+        (reply, answer): (Option<&Reply>, Answer),
+        now: Moment,
+    ) {
+        match what {
+            What::Acquire => {
+                if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_))) {
+                    self.keep_said(id, at, round, &reply.frame);
+                    if self.asks_holder(id, at, round, &reply.frame, now) {
+                        return;
                     }
                 }
+                self.voted(id, at, round, answer, reply.is_some(), now);
             }
+            What::Repair => self.repaired(id, at, round, answer),
+            _ => {
+                if let (Some(reply), Answer::Failed { .. }) = (reply, answer) {
+                    self.keep_refusal(id, at, round, &reply.frame);
+                }
+                if what == What::Extend {
+                    self.extended(id, at, round, answer, now);
+                } else {
+                    self.given_back(id, (at, round), answer, reply.is_none(), now);
+                }
+            }
+        }
+    }
+
+    /// What an error says. A node that has the slot no more, and has sent the question elsewhere in vain, may have
+    /// another say the next time.
+    pub(super) fn answer_of_error(&self, text: &[u8]) -> Answer {
+        match Answer::of_error(text) {
+            Answer::Failed { is_run: false, .. } if self.is_by_slots() => Answer::NOT_RUN,
+            answer => answer,
         }
     }
 
@@ -220,7 +258,8 @@ impl Machine {
     /// Why the server may not vote on this connection.
     fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
         let Handshake { link, login, info, .. } = greeted;
-        self.links[server].adopt(link);
+        self.generations = self.generations.wrapping_add(1);
+        self.links[server].adopt(link, self.generations);
         let is_another_run = self.meet(server, &info, now)?;
         let random = (self.settings.random)();
         let link = &mut self.links[server];

@@ -100,6 +100,10 @@ impl Quorum {
         decides(refused + failed) && !decides(refused) && !decides(failed) && decides(failed + open)
     }
 
+    pub(crate) fn servers(self) -> usize {
+        self.servers
+    }
+
     pub(crate) fn needed(self) -> usize {
         self.needed
     }

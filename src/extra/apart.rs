@@ -1,0 +1,83 @@
+//! A question of several keys of one slot that are at two servers, key by key: a slot of a Redis Cluster that moves.
+//!
+//! No server takes a command of several of its keys unless it has all of them (`TRYAGAIN`), and a migration that was
+//! interrupted stays so until somebody mends it. What has one key is always served: by the server that the slot moves from
+//! as long as that has the key, and else by the other one, to which it sends a caller on (`ASK`).
+//!
+//! An acquire is three questions then: the lock is taken, its counter mints a token, and the lock is extended. Only with the
+//! last answer is the token issued. It proves that the lock was the owner's all the while, since no owner is let in twice;
+//! so the token was minted after those of all owners that held the lock before, and before those of all that hold it
+//! later, as it is where one script does both. `policy/model/apart.rs` searches this.
+//!
+//! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: a waiter asks again and again.
+//! Order is a courtesy.
+
+use leasehold_resp::Decimal;
+
+use super::script::script;
+use crate::machine::{FENCED, Kind, PLAIN, Question, Script, What};
+use crate::names::Names;
+use crate::policy::Ballot;
+use crate::server::script::script as known;
+
+const TAKE: Script = script(&known!("take.lua"));
+const MINT: Script = script(&known!("mint.lua"));
+
+/// Whether locks of this kind can be asked for so.
+pub(crate) fn by_keys(kind: &'static Kind) -> bool {
+    let is_it = |known: &&'static Kind| std::ptr::eq(*known, kind);
+    #[cfg(any(test, feature = "groups"))]
+    if [&super::groups::GROUP, &super::groups::PART, &super::groups::TURN].iter().any(is_it) {
+        return true;
+    }
+    [&FENCED, &PLAIN].iter().any(is_it)
+}
+
+/// Spells one of the pieces, in their order.
+pub(crate) fn spell(question: Question<'_>, what: What, piece: usize) {
+    let locks = locks(&question);
+    let count = locks.len();
+    let Some(names) = locks.get(piece % count.max(1)) else { return };
+    match (what, piece / count) {
+        (What::Acquire, 0) => take(question, names),
+        (What::Acquire, 1) => mint(question, names),
+        (What::Acquire | What::Extend, _) => extend(question, names),
+        // First the queues, so that no lock is handed to the owner that has just given it back.
+        (_, 0) if question.may_be_queued => release(question, &names.queue()),
+        _ => release(question, names.lock()),
+    }
+}
+
+fn locks(question: &Question<'_>) -> Vec<Names> {
+    #[cfg(any(test, feature = "groups"))]
+    return super::groups::names(question);
+    #[cfg(not(any(test, feature = "groups")))]
+    vec![question.names.clone()]
+}
+
+fn take(question: Question<'_>, names: &Names) {
+    let Question { command, owner, predecessor, ttl_ms, words, .. } = question;
+    let ttl = Decimal::new(ttl_ms);
+    // Behind the keys of a group, and nothing: those in whose place it takes locks.
+    let replaced = words.iter().skip_while(|word| !word.is_empty()).skip(1);
+    let replaced = replaced.map(|word| &**word).chain(predecessor);
+    let words: Vec<&[u8]> = [owner, &ttl, b"take"].into_iter().chain(replaced).collect();
+    command.call_whole(&TAKE, &[names.lock()], &words);
+}
+
+fn mint(question: Question<'_>, names: &Names) {
+    let how = question.how();
+    let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
+    question.command.call_whole(&MINT, &[names.fence()], &[&proposal, how]);
+}
+
+fn extend(question: Question<'_>, names: &Names) {
+    let Question { command, owner, ttl_ms, scripts, .. } = question;
+    command.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(ttl_ms)]);
+}
+
+fn release(question: Question<'_>, key: &[u8]) {
+    let Question { command, owner, scripts, may_be_queued, .. } = question;
+    let how: &[u8] = if may_be_queued { b"leave" } else { b"" };
+    command.call(&scripts.release, &[key], &[owner, how]);
+}

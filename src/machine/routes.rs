@@ -1,0 +1,442 @@
+//! Servers of which each has a part of all keys, by their slots, and gives slots to others while it serves.
+//!
+//! A lease has one replica for each slot that its locks are in; a link leads to one of the servers. Which of them has a slot
+//! the driver finds out, and tells by a map ([`Machine::route`]). A server that is asked for what it has no more says where
+//! that is, and has done nothing: the question goes out again there, a bounded number of times, with its time and its owner.
+
+use bytes::Bytes;
+
+use super::answer::Answer;
+use super::core::{Effect, Happening, Machine, NEVER};
+use super::ids::LeaseId;
+use super::kind::{Kind, Question, Words};
+use super::lease::{Has, Lease, Phase, Replica, Votes};
+use super::link::{Fault, Link, Reply, State, To, What};
+use crate::names::Names;
+use crate::policy::{Code, Moment};
+
+const SLOTS: usize = 16_384;
+/// In the place of a link: none is known to have the slot.
+const UNKNOWN: u16 = u16::MAX;
+/// One question is sent elsewhere so often: servers that disagree send it to and fro.
+const DETOURS_MAX: u8 = 5;
+/// What an error says that sends a question elsewhere.
+pub(crate) struct Redirect {
+    pub(crate) slot: u16,
+    /// As links have it.
+    pub(crate) to: String,
+    /// From now on, and not this once.
+    pub(crate) is_lasting: bool,
+}
+
+/// How keys are routed.
+#[derive(Clone, Copy)]
+pub(crate) struct Routing {
+    pub(crate) slot_of: fn(&[u8]) -> u16,
+    /// Reads an error of the server at this address.
+    pub(crate) redirect: fn(&[u8], &str) -> Option<Redirect>,
+    /// Whether locks of this kind can be asked for key by key.
+    pub(crate) by_keys: fn(&'static Kind) -> bool,
+    /// Spells one of the questions, each of one key, that make up for one whose keys are at two servers. An acquire is
+    /// three for each lock: all are taken, then all counters mint a token, then all locks are extended.
+    pub(crate) spell: fn(Question<'_>, What, usize),
+}
+
+/// Of a replica: where it is, and what becomes of its question on the way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Routed {
+    pub(super) slot: u16,
+    /// The lease has others, in other slots.
+    pub(super) is_of_several: bool,
+    /// Its keys were at two servers last.
+    pub(super) is_apart: bool,
+    /// How often its question was sent elsewhere, in this round.
+    detours: (u32, u8),
+    pieces: Option<Pieces>,
+}
+
+/// The piece of a question that is asked for now, and what those before have come to.
+#[derive(Clone, Copy, Debug)]
+struct Pieces {
+    of: (u32, What),
+    number: usize,
+    minted: Option<u64>,
+    is_missing: bool,
+}
+
+/// See the module's documentation.
+pub(super) struct Routes {
+    routing: Routing,
+    /// For each slot a link, or [`UNKNOWN`].
+    links: Vec<u16>,
+    is_known: bool,
+}
+
+impl Machine {
+    /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
+    /// ready.
+    pub(crate) fn routes_by(&mut self, routing: Routing) {
+        let links = vec![UNKNOWN; SLOTS];
+        self.command.routing = Some(routing);
+        self.routes = Some(Box::new(Routes { routing, links, is_known: false }));
+    }
+
+    /// Whether there is a map.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.routes.as_ref().is_some_and(|routes| routes.is_known)
+    }
+
+    /// How many links there are: it only grows.
+    pub(crate) fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Whether a link serves slots, by the map.
+    pub(crate) fn is_master(&self, link: usize) -> bool {
+        let serves = |known: &u16| usize::from(*known) == link;
+        self.routes.as_ref().is_some_and(|routes| routes.links.iter().any(serves))
+    }
+
+    /// The map: the addresses of servers, and which of them has a slot.
+    pub(crate) fn route(
+        &mut self,
+        masters: &[String],
+        owner_of: &dyn Fn(u16) -> Option<usize>,
+        now: Moment,
+    ) {
+        let of_masters: Vec<u16> =
+            masters.iter().map(|it| self.link_at(it, now).map_or(UNKNOWN, number)).collect();
+        let Some(routes) = &mut self.routes else { return };
+        let link = |slot| owner_of(slot).and_then(|at| of_masters.get(at)).copied();
+        let links: Vec<u16> = (0..).take(SLOTS).map(|slot| link(slot).unwrap_or(UNKNOWN)).collect();
+        let is_another = links != routes.links;
+        (routes.links, routes.is_known) = (links, true);
+        if is_another {
+            self.lead_leases(now);
+            // Nobody has told what has become of keys on their way.
+            self.changed(None, now);
+        }
+        let of_none = (0..self.links.len()).filter(|at| !of_masters.contains(&number(*at)));
+        of_none.collect::<Vec<_>>().into_iter().for_each(|at| self.let_go(at, now));
+    }
+
+    /// The link to the server at this address, which is dialled from now on; none where there are too many.
+    fn link_at(&mut self, address: &str, now: Moment) -> Option<usize> {
+        let known = self.links.iter().position(|link| *link.address == *address);
+        if let Some(at) = known.or_else(|| self.links.iter().position(Link::is_let_go)) {
+            let link = &mut self.links[at];
+            if link.is_let_go() {
+                *link = Link::new(address.into(), now);
+                self.note(now);
+            }
+            return Some(at);
+        }
+        if self.links.len() == SLOTS {
+            return None;
+        }
+        self.links.push(Link::new(address.into(), now));
+        self.note(now);
+        Some(self.links.len() - 1)
+    }
+
+    /// A server that has no slot gets no connection any more, unless something is asked there.
+    fn let_go(&mut self, at: usize, now: Moment) {
+        let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
+        let link = &self.links[at];
+        let is_asked = link.in_flight() > 0 || !link.owed.is_empty() || !link.awaited.is_empty();
+        if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
+            return;
+        }
+        self.end_link(at, Fault::Closed, now);
+        self.links[at].state = State::Down { dial_at: NEVER, soonest: NEVER };
+        self.tell_callers(Happening::Tried(at), now);
+    }
+
+    /// Leases are asked about where their slots are now.
+    fn lead_leases(&mut self, now: Moment) {
+        let ids: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(lease) = self.leases.get(id) else { continue };
+            let moved: Vec<usize> = (0..lease.replicas.len())
+                .filter(|at| !self.is_settling_at(lease, *at))
+                .filter(|at| self.link_of_slot(lease.replicas[*at].routed.slot) != lease.link(*at))
+                .collect();
+            for at in moved {
+                self.lead(id, at, now);
+            }
+        }
+        self.renew_all(now);
+    }
+
+    /// Whether the reply to what was asked there last is still to come.
+    fn is_settling_at(&self, lease: &Lease, at: usize) -> bool {
+        let (replica, link) = (&lease.replicas[at], &self.links[lease.link(at)]);
+        let is_there = link.is_ready() && link.generation == replica.generation;
+        is_there && lease.is_under_way_at(at)
+    }
+
+    fn lead(&mut self, id: LeaseId, at: usize, now: Moment) {
+        let Some(lease) = self.leases.get(id) else { return };
+        let to = self.link_of_slot(lease.replicas[at].routed.slot);
+        let from = lease.link(at);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let replica = &mut lease.replicas[at];
+        replica.link = number(to);
+        let has = replica.has;
+        let is_kept = lease.is_held() && lease.is_renewed && has == Has::Key;
+        let awaited = &mut self.links[from].awaited;
+        let count = awaited.len();
+        awaited.retain(|other| *other != id);
+        if awaited.len() < count {
+            self.links[to].awaited.push(id);
+            if self.links[to].is_ready() {
+                self.go_on(to, now);
+            }
+        }
+        if has == Has::Owed {
+            self.give_back_again(id, now);
+        } else if is_kept {
+            self.batches.due.push(id);
+        }
+    }
+
+    /// The link to the server of a slot; where none is known, one that serves.
+    fn link_of_slot(&self, slot: u16) -> usize {
+        let known = self.routes.as_ref().map_or(UNKNOWN, |routes| routes.links[usize::from(slot)]);
+        let any = || self.links.iter().position(Link::is_ready).unwrap_or(0);
+        if known == UNKNOWN { any() } else { known.into() }
+    }
+
+    /// The link to the server of a key.
+    pub(super) fn link_of_key(&self, key: &[u8]) -> usize {
+        let slot = self.routes.as_ref().map_or(0, |routes| (routes.routing.slot_of)(key));
+        self.link_of_slot(slot)
+    }
+
+    /// The replicas of a lease, one for each slot; none where keys are not served by slots.
+    pub(super) fn routed(
+        &self,
+        kind: &Kind,
+        names: &Names,
+        words: &Words,
+    ) -> Option<Box<[Replica]>> {
+        let slot_of = self.routes.as_ref()?.routing.slot_of;
+        let mut slots = vec![slot_of(names.lock())];
+        for key in kind.also(words) {
+            let slot = slot_of(key);
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+        let is_of_several = slots.len() > 1;
+        let replica = |slot| {
+            let routed = Routed { slot, is_of_several, ..Routed::default() };
+            Replica { routed, ..Replica::at(self.link_of_slot(slot)) }
+        };
+        Some(slots.into_iter().map(replica).collect())
+    }
+
+    /// Renews leases one by one: no server takes keys of several slots in one command.
+    pub(super) fn renew_by_slots(&mut self, batch: &[LeaseId], now: Moment) {
+        for &id in batch {
+            let count = self.leases.get(id).map_or(0, |lease| lease.replicas.len());
+            for at in 0..count {
+                let Some(lease) = self.leases.get(id) else { break };
+                self.renew_at_one(lease.link(at), at, &[id], now);
+            }
+        }
+    }
+
+    /// A server has not run a command, as it has not all of its keys; whether the command went out again.
+    pub(super) fn follow(&mut self, server: usize, reply: &Reply, code: Code, now: Moment) -> bool {
+        match (code, reply.to) {
+            (Code::Apart, To::Lease { id, at, round, what }) => {
+                return self.take_apart((id, at.into()), (round, what), now);
+            }
+            (Code::Apart, _) => return false,
+            _ => self.effects.push(Effect::Demoted(server)),
+        }
+        let redirect = self.routes.as_ref().map(|routes| routes.routing.redirect);
+        let read = |text: &Bytes| redirect.and_then(|it| it(text, &self.links[server].address));
+        let Some(Redirect { slot, to, is_lasting }) = reply.frame.error().and_then(read) else {
+            return false;
+        };
+        let Some(to) = self.link_at(&to, now) else { return false };
+        if let Some(routes) = self.routes.as_mut().filter(|_| is_lasting) {
+            routes.links[usize::from(slot)] = number(to);
+        }
+        let is_ready = self.links[to].is_ready();
+        if is_ready && !is_lasting {
+            self.links[to].command(&[b"ASKING"], To::Nobody, now);
+            self.links[to].is_asking = true;
+        }
+        let is_asked = match reply.to {
+            To::Lease { id, at, round, what } => {
+                self.ask_there((id, at.into()), (round, what), (to, is_lasting), now)
+            }
+            To::Call(id) => self.tell_callers(Happening::Missed(to, id), now),
+            _ => false,
+        };
+        self.links[to].is_asking = false;
+        is_asked
+    }
+
+    /// Puts a question of a lease to another server, once that is there.
+    fn ask_there(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        (round, what): (u32, What),
+        (to, is_lasting): (usize, bool),
+        now: Moment,
+    ) -> bool {
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id).filter(|lease| lease.round == round) else {
+            return false;
+        };
+        let (link, is_alone) = (&mut links[to], lease.is_alone());
+        let replica = &mut lease.replicas[at];
+        if what == What::Wait || !replica.routed.may_detour(round) {
+            return false;
+        }
+        let from = std::mem::replace(&mut replica.link, number(to));
+        if link.is_ready() {
+            replica.generation = link.generation;
+            let is_asked = self.repeat((id, at), round, what, now);
+            // Sent elsewhere once, it leaves its slot where that was.
+            if let Some(lease) = self.leases.get_mut(id).filter(|_| !is_lasting) {
+                lease.replicas[at].link = from;
+            }
+            return is_asked;
+        }
+        match what {
+            What::Acquire if lease.phase == Phase::Asking && is_alone => {
+                // The server that was asked has done nothing of it.
+                replica.has = if replica.has == Has::Asked { Has::Nothing } else { replica.has };
+                lease.votes = Votes::default();
+                link.awaited.push(id);
+                link.want(now);
+            }
+            What::Release if replica.has == Has::Releasing => {
+                (replica.has, replica.due) = (Has::Owed, Some(now));
+                self.give_back_again(id, now);
+            }
+            What::Extend => {
+                lease.votes.asked &= !(1 << at);
+                self.renew_at_one(to, at, &[id], now);
+                self.judge_extension(id, now);
+            }
+            _ => return false,
+        }
+        self.note(now);
+        true
+    }
+
+    /// The keys of a question are at two servers, while the slot moves: they are asked for one by one.
+    fn take_apart(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        (round, what): (u32, What),
+        now: Moment,
+    ) -> bool {
+        let by_keys = self.routes.as_ref().map(|routes| routes.routing.by_keys);
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) else {
+            return false;
+        };
+        let may = by_keys.is_some_and(|by_keys| by_keys(lease.asks_as()));
+        let routed = &mut lease.replicas[at].routed;
+        routed.is_apart = true;
+        if !may || !matches!(what, What::Acquire | What::Extend | What::Release) {
+            return false;
+        }
+        let of = (round, what);
+        routed.pieces = Some(Pieces { of, number: 0, minted: None, is_missing: false });
+        self.repeat((id, at), round, what, now)
+    }
+
+    /// Hears of the reply to a piece of a question; whether there are more, or that was all.
+    pub(super) fn is_piece(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        of: (u32, What),
+        reply: Option<&Reply>,
+        now: Moment,
+    ) -> bool {
+        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let count = lease.pieces(at, of.1, self.command.routing);
+        let has_key = |piece: &Pieces| of.1 == What::Acquire && piece.number > 0;
+        let replica = &mut lease.replicas[at];
+        let Some(pieces) = replica.routed.pieces.filter(|pieces| pieces.of == of) else {
+            replica.routed.is_apart &= reply.is_none_or(|reply| reply.frame.error().is_some());
+            return false;
+        };
+        replica.routed.pieces = None;
+        let frame = reply.filter(|reply| reply.frame.error().is_none()).map(|reply| &reply.frame);
+        let mut next = Pieces { number: pieces.number + 1, ..pieces };
+        match frame.and_then(|frame| Answer::of_acquire(frame.value())) {
+            Some(Answer::Granted(token)) => next.minted = token.or(pieces.minted),
+            Some(Answer::NotOwned) if of.1 == What::Release => next.is_missing = true,
+            _ => {
+                if has_key(&pieces) {
+                    replica.has = Has::Key;
+                }
+                return false;
+            }
+        }
+        if next.number < count {
+            (replica.routed.pieces, replica.routed.detours) = (Some(next), (0, 0));
+            return self.repeat((id, at), of.0, of.1, now);
+        }
+        let answer = if next.is_missing { Answer::NotOwned } else { Answer::Granted(next.minted) };
+        self.came_to(id, at, of, (reply, answer), now);
+        true
+    }
+}
+
+impl Link {
+    fn is_let_go(&self) -> bool {
+        matches!(self.state, State::Down { dial_at: NEVER, .. })
+    }
+}
+
+impl Routed {
+    /// The same place, where nothing was asked.
+    pub(super) fn fresh(self) -> Self {
+        Self { detours: (0, 0), pieces: None, ..self }
+    }
+
+    /// Whether the question of this round may be sent elsewhere once more.
+    fn may_detour(&mut self, round: u32) -> bool {
+        let count = if self.detours.0 == round { self.detours.1.saturating_add(1) } else { 1 };
+        self.detours = (round, count);
+        count <= DETOURS_MAX
+    }
+}
+
+impl Lease {
+    /// Whether the reply to a question or a release at this place is still to come.
+    fn is_under_way_at(&self, at: usize) -> bool {
+        matches!(self.replicas[at].has, Has::Asked | Has::Releasing)
+    }
+
+    /// The piece of a question that is asked for, where it is in pieces.
+    pub(super) fn piece(&self, at: usize, what: What) -> Option<usize> {
+        let pieces = self.replicas[at].routed.pieces?;
+        (pieces.of == (self.round, what)).then_some(pieces.number)
+    }
+
+    /// How many pieces a question has.
+    fn pieces(&self, at: usize, what: What, routing: Option<Routing>) -> usize {
+        let slot = self.replicas[at].routed.slot;
+        let is_here = |key: &&[u8]| routing.is_some_and(|it| (it.slot_of)(key) == slot);
+        let locks = self.keys().filter(is_here).count();
+        match what {
+            What::Acquire => 3 * locks,
+            What::Release if self.entry.is_some() => 2 * locks,
+            _ => locks,
+        }
+    }
+}
+
+fn number(link: usize) -> u16 {
+    u16::try_from(link).expect("there are fewer servers than slots")
+}
