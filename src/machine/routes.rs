@@ -440,3 +440,6 @@ impl Lease {
 fn number(link: usize) -> u16 {
     u16::try_from(link).expect("there are fewer servers than slots")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::super::tests::{Bench, acquire, bulk, error, greeting, request, settings, stamp, text};
+use super::super::{Alone, FENCED, Login, Options};
+use super::*;
+use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
+
+/// A slot is the first byte of a key, and an address a number.
+const ROUTING: Routing = Routing {
+    slot_of: |key| key[0].into(),
+    redirect: |text, _| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let words: Vec<&str> = text.split(' ').collect();
+        let [kind, slot, to] = words[..] else { return None };
+        let slot = slot.parse().ok()?;
+        Some(Redirect { slot, to: to.to_owned(), is_lasting: kind == "MOVED" })
+    },
+    by_keys: |kind| std::ptr::eq(kind, &FENCED),
+    spell: |question, what, piece| {
+        let Question { command, names, owner, scripts, .. } = question;
+        let script = match (what, piece) {
+            (What::Acquire, 0) => &scripts.repair,
+            (What::Acquire, 1) => &scripts.queue,
+            (What::Acquire, _) => &scripts.extend,
+            _ => &scripts.release,
+        };
+        command.call(script, &[names.lock()], &[owner]);
+    },
+};
+const TOKEN: i64 = 1_800_000_000_000_077;
+/// Two locks, the second of which the words name.
+static BOTH: Kind = Kind {
+    goes_on: false,
+    acquire: |question| {
+        let (command, scripts) = (&mut *question.command, question.scripts);
+        let keys = [question.names.lock(), &question.words[0]];
+        let routing = command.routing.expect("it is there");
+        let slot = question.slot;
+        let is_here = |key: &&[u8]| slot.is_none_or(|slot| (routing.slot_of)(key) == slot);
+        let here: Vec<&[u8]> = keys.into_iter().filter(is_here).collect();
+        command.call(&scripts.acquire, &here, &[question.owner]);
+    },
+    wait: None,
+    release: |question| {
+        question.command.call(&question.scripts.release, &[], &[question.owner]);
+    },
+    alone: Some(Alone {
+        extend: |question| question.command.call(&question.scripts.extend, &[], &[]),
+        read: FENCED.read,
+        repair: |_| {},
+    }),
+    also: |words| words,
+    ..FENCED
+};
+
+fn routed() -> Bench {
+    let mut bench = Bench::new(3, settings(1));
+    bench.machine.routes_by(ROUTING);
+    for server in 0..3 {
+        bench.dial(server, Login::default());
+        bench.answer(server, |command| vec![greeting(command, "")]);
+    }
+    lead(&mut bench, |_| Some(0));
+    bench
+}
+
+/// The map: two servers, as the third has no slots.
+fn lead(bench: &mut Bench, owner_of: fn(u16) -> Option<usize>) {
+    bench.machine.route(&["0".into(), "1".into()], &owner_of, bench.now);
+    bench.effects.append(bench.machine.take_effects());
+}
+
+/// What is called at a server, in order: the script's digest cut to a digit, and the first key.
+fn called(bench: &mut Bench, server: usize) -> Vec<(&'static str, Vec<Bytes>)> {
+    let scripts = bench.machine.settings().scripts;
+    let names = [
+        (scripts.acquire, "acquire"),
+        (scripts.extend, "extend"),
+        (scripts.release, "release"),
+        (scripts.repair, "take"),
+        (scripts.queue, "mint"),
+    ];
+    let said = bench.said(server).into_iter().filter(|command| command[0] != "ECHO");
+    said.map(|command| {
+        let is_it = |script: &super::super::Script| {
+            command.get(1).is_some_and(|word| word[..] == *script.digest)
+        };
+        let name = names.iter().find(|(script, _)| is_it(script)).map(|(_, name)| *name);
+        (name.unwrap_or("ASKING"), command)
+    })
+    .collect()
+}
+
+/// The one command, and its name.
+fn the_one(bench: &mut Bench, server: usize) -> (&'static str, Vec<Bytes>) {
+    let called = called(bench, server);
+    let [one] = &called[..] else { panic!("{called:?}") };
+    one.clone()
+}
+
+/// Refuses what was called last.
+fn refuse(bench: &mut Bench, server: usize, why: &str) {
+    bench.reply(server, &error(why));
+    let seal = bench.said(server).into_iter().find(|command| command[0] == "ECHO").unwrap();
+    bench.reply(server, &bulk(&seal[1]));
+}
+
+fn granted(bench: &mut Bench, id: LeaseId) -> Option<bool> {
+    match bench.machine.poll_acquire(id, &Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer.is_ok()),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_question_follows_its_slot_with_its_time_and_so_do_those_behind_it() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    let (asked_at, (_, asked)) = (bench.now, the_one(&mut bench, 0));
+    bench.now = bench.now.after(Duration::from_millis(100));
+    refuse(&mut bench, 0, "MOVED 97 1");
+    assert!(bench.effects.iter().any(|effect| matches!(effect, Effect::Demoted(0))));
+    let (_, again) = the_one(&mut bench, 1);
+    assert_eq!(again[..again.len() - 1], asked[..asked.len() - 1]);
+    bench.reply(1, &stamp(&again));
+    assert_eq!(granted(&mut bench, id), Some(true));
+    let until = bench.machine.state(id).and_then(LeaseState::until).unwrap();
+    assert_eq!(until, Term::new(Duration::from_secs(10), None).unwrap().deadline(asked_at));
+    bench.machine.release(id, bench.now);
+    assert_eq!(the_one(&mut bench, 1).0, "release");
+    acquire(&mut bench, b"another");
+    assert_eq!(the_one(&mut bench, 1).0, "acquire");
+}
+
+#[test]
+fn a_question_is_sent_elsewhere_once_behind_an_asking_and_the_slot_stays_where_it_was() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "ASK 97 1");
+    let called = called(&mut bench, 1);
+    assert!(matches!(&called[..], [("ASKING", _), ("acquire", _)]), "{called:?}");
+    bench.reply(1, &Frame::Simple("OK".into()));
+    bench.reply(1, &stamp(&called[1].1));
+    assert_eq!(granted(&mut bench, id), Some(true));
+    bench.machine.release(id, bench.now);
+    assert_eq!(the_one(&mut bench, 0).0, "release");
+}
+
+#[test]
+fn servers_that_disagree_are_asked_a_bounded_number_of_times() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    let mut asked = 0;
+    for server in [0, 1].into_iter().cycle().take(20) {
+        if bench.machine.has_output(server) {
+            asked += 1;
+            the_one(&mut bench, server);
+            refuse(&mut bench, server, &format!("MOVED 97 {}", 1 - server));
+        }
+    }
+    assert_eq!((asked, granted(&mut bench, id)), (1 + u32::from(DETOURS_MAX), Some(false)));
+    bench.machine.forget(id, bench.now);
+    assert_eq!(bench.machine.len(), 0, "nothing has run");
+}
+
+#[test]
+fn a_server_that_nobody_knew_is_dialled_and_asked_and_in_the_end_let_go() {
+    let mut bench = routed();
+    let id = request(&mut bench, b"a", Wait::Forever);
+    the_one(&mut bench, 0);
+    // The link that had no slot is let go, and leads there from now on.
+    refuse(&mut bench, 0, "MOVED 97 new");
+    assert_eq!((bench.machine.links(), bench.machine.address(2)), (3, "new"));
+    bench.dial(2, Login::default());
+    bench.answer(2, |command| {
+        vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
+    });
+    assert_eq!(granted(&mut bench, id), Some(true));
+    bench.machine.forget(id, bench.now);
+    bench.answer(2, |command| vec![stamp(command)]);
+    lead(&mut bench, |_| Some(1));
+    bench.effects.clear();
+    bench.pass(Duration::from_secs(60));
+    assert!(!bench.effects.iter().any(|effect| matches!(effect, Effect::Dial(..))));
+}
+
+#[test]
+fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "TRYAGAIN Multiple keys request during rehashing of slot");
+    let (name, take) = the_one(&mut bench, 0);
+    assert_eq!(name, "take");
+    bench.reply(0, &stamp(&take));
+    let (name, mint) = the_one(&mut bench, 0);
+    assert_eq!((name, granted(&mut bench, id)), ("mint", None));
+    let minted = [stamp(&mint), bulk("granted"), Frame::Integer(TOKEN)];
+    bench.reply(0, &Frame::Array(minted.into()));
+    let (name, extend) = the_one(&mut bench, 0);
+    assert_eq!((name, granted(&mut bench, id)), ("extend", None));
+    bench.reply(0, &stamp(&extend));
+    assert_eq!(
+        (granted(&mut bench, id), i64::try_from(bench.machine.token(id))),
+        (Some(true), Ok(TOKEN))
+    );
+}
+
+#[test]
+fn a_lock_that_was_taken_and_not_minted_is_given_back() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "TRYAGAIN Multiple keys request during rehashing of slot");
+    let (_, take) = the_one(&mut bench, 0);
+    bench.reply(0, &stamp(&take));
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "OOM command not allowed when used memory > 'maxmemory'.");
+    assert_eq!(granted(&mut bench, id), Some(false));
+    bench.machine.forget(id, bench.now);
+    assert_eq!(the_one(&mut bench, 0).0, "release");
+}
+
+fn both(bench: &mut Bench) -> LeaseId {
+    let options = Options {
+        kind: &BOTH,
+        names: Names::new(b"", b"a").unwrap(),
+        words: [b"b"[..].into()].into(),
+        term: Term::new(Duration::from_secs(10), None).unwrap(),
+        bounds: Bounds::default(),
+        wait: Wait::Never,
+        retry: Retry::default(),
+        is_renewed: true,
+        is_fair: false,
+        said: Box::default(),
+    };
+    bench.machine.acquire(options, bench.now)
+}
+
+fn halves(slot: u16) -> Option<usize> {
+    Some(usize::from(slot == u16::from(b'b')))
+}
+
+#[test]
+fn locks_in_two_slots_are_held_once_both_are_granted() {
+    let mut bench = routed();
+    lead(&mut bench, halves);
+    let id = both(&mut bench);
+    let (_, one) = the_one(&mut bench, 0);
+    let (_, other) = the_one(&mut bench, 1);
+    assert!(text(&one[2..4]) == "1 a" && text(&other[2..4]) == "1 b", "{one:?} {other:?}");
+    bench.reply(0, &stamp(&one));
+    assert_eq!(granted(&mut bench, id), None);
+    bench.reply(1, &stamp(&other));
+    assert_eq!(granted(&mut bench, id), Some(true));
+    bench.machine.release(id, bench.now);
+    (0..2).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    let end = bench.machine.poll_release(id, &Context::from_waker(Waker::noop()));
+    assert_eq!(end, Poll::Ready(End::Released));
+}
+
+#[test]
+fn of_locks_in_two_slots_the_one_that_was_granted_is_given_back_where_the_other_is_not() {
+    let mut bench = routed();
+    lead(&mut bench, halves);
+    let id = both(&mut bench);
+    let (_, one) = the_one(&mut bench, 0);
+    let (_, other) = the_one(&mut bench, 1);
+    bench.reply(0, &stamp(&one));
+    let held = [stamp(&other), bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+    bench.reply(1, &Frame::Array(held.into()));
+    assert_eq!(granted(&mut bench, id), Some(false));
+    bench.machine.forget(id, bench.now);
+    assert_eq!(the_one(&mut bench, 0).0, "release");
+    assert!(called(&mut bench, 1).is_empty());
+}
+
+#[test]
+fn what_is_held_and_what_is_owed_go_with_their_slots() {
+    let mut bench = routed();
+    let [held, owed] = [b"a", b"b"].map(|name| {
+        let id = acquire(&mut bench, name);
+        bench.answer(0, |command| vec![stamp(command)]);
+        id
+    });
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    bench.machine.forget(owed, bench.now);
+    lead(&mut bench, |_| Some(1));
+    bench.is_told = true;
+    let mut asked = Vec::new();
+    bench.answer(1, |command| {
+        let is_script = command[0] == "EVALSHA";
+        asked.extend(is_script.then(|| text(&command[3..4])));
+        vec![if is_script { stamp(command) } else { greeting(command, "") }]
+    });
+    asked.sort_unstable();
+    assert_eq!(asked, ["a", "b"]);
+    assert!(bench.machine.state(held).is_some_and(LeaseState::is_held));
+    assert_eq!(bench.machine.len(), 1);
+}
