@@ -34,13 +34,13 @@ pub(crate) fn by_keys(kind: &'static Kind) -> bool {
 }
 
 /// Spells one of the pieces, in their order.
-pub(crate) fn spell(question: Question<'_>, what: What, piece: usize) {
+pub(crate) fn spell(mut question: Question<'_>, what: What, piece: usize) {
     let locks = locks(&question);
     let count = locks.len();
     let Some(names) = locks.get(piece % count.max(1)) else { return };
     match (what, piece / count) {
         (What::Acquire, 0) => take(question, names),
-        (What::Acquire, 1) => mint(question, names),
+        (What::Acquire, 1) => mint(&mut question, names),
         (What::Acquire | What::Extend, _) => extend(question, names),
         // First the queues, so that no lock is handed to the owner that has just given it back.
         (_, 0) if question.may_be_queued => release(question, &names.queue()),
@@ -65,7 +65,7 @@ fn take(question: Question<'_>, names: &Names) {
     command.call_whole(&TAKE, &[names.lock()], &words);
 }
 
-fn mint(question: Question<'_>, names: &Names) {
+fn mint(question: &mut Question<'_>, names: &Names) {
     let how = question.how();
     let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
     question.command.call_whole(&MINT, &[names.fence()], &[&proposal, how]);
