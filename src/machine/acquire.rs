@@ -201,9 +201,8 @@ impl Machine {
         has_answered: bool,
         now: Moment,
     ) {
-        let Self { links, leases, .. } = self;
-        let Some(lease) = leases.get_mut(id) else { return };
-        let (bit, has_link) = (1 << at, links[lease.link(at)].is_ready());
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let bit = 1 << at;
         // A waiter that has the turn at one of several servers would be overtaken at the others, again and again.
         if matches!(answer, Answer::Held { .. }) && !lease.is_alone() {
             self.lines.is_sought(&lease.names);
@@ -217,7 +216,7 @@ impl Machine {
         replica.has = match (answer, replica.has) {
             (Answer::Granted(_) | Answer::Seized(_), Has::Asked | Has::Perhaps) => Has::Key,
             // An answer proves that the question does not arrive any more.
-            (Answer::Failed { is_run: true, .. }, Has::Asked) if has_link => Has::Key,
+            (Answer::Failed { is_run: true, .. }, Has::Asked) if has_answered => Has::Key,
             (Answer::Failed { is_run: true, .. }, Has::Asked) => Has::Perhaps,
             (_, Has::Asked) => Has::Nothing,
             (_, has) => has,
