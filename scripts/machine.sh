@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=(--package leasehold --locked --features blocking,election,examine,family,groups,inspect,metrics,sentinel,serde,sharing,takeover,testing,tls,tracing --test in_memory --test it --test soak --example tested)
+build=(--package leasehold --locked --features blocking,cluster,election,examine,family,groups,inspect,metrics,sentinel,serde,sharing,takeover,testing,tls,tracing --test in_memory --test it --test soak --example tested)
 
 if [ "${1:-}" = --lints ]; then
     exec cargo clippy --lib "${build[@]}" -- -D warnings

@@ -97,7 +97,7 @@
 )]
 #![cfg_attr(
     not(any(test, feature = "_engine")),
-    allow(unused_imports, reason = "the engine alone uses some of what shared modules export")
+    allow(dead_code, unused_imports, reason = "the engine alone uses some of what is shared")
 )]
 
 mod adaptive;

@@ -21,10 +21,17 @@ pub(crate) struct Call {
 }
 
 impl Locker {
-    /// Puts a question to a server.
+    /// Puts a question to the server of this vote: in a Cluster, to the one that serves its first key.
     pub(crate) fn call(&self, server: usize, question: machine::Call) -> Call {
         let id = self.driver.with(|machine, now| machine.call(server, question, now));
         Call { locker: self.clone(), server, id, is_late: false }
+    }
+
+    /// Puts it to the server that this link leads to.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn call_at(&self, link: usize, question: machine::Call) -> Call {
+        let id = self.driver.with(|machine, now| machine.call_at(link, question, now));
+        Call { locker: self.clone(), server: link, id, is_late: false }
     }
 
     /// Whether the locker was shut down.

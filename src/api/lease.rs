@@ -70,9 +70,9 @@ impl Lease {
     pub(super) fn is_granted(&mut self, granted: Granted) {
         let Granted { token, round_trip } = granted;
         self.token = token;
-        self.granted_by = Some(match self.locker.driver.endpoints().len() {
-            1 => GrantedBy::One { round_trip },
-            _ => GrantedBy::Several(Box::new(self.locker.driver.report(self.id))),
+        self.granted_by = Some(match self.locker.driver.has_one_link() {
+            true => GrantedBy::One { round_trip },
+            false => GrantedBy::Several(Box::new(self.locker.driver.report(self.id))),
         });
         self.granted_at = clock::now();
         self.is_held = true;

@@ -51,7 +51,7 @@ impl Locker {
 
     /// Whether one server decides alone.
     pub(crate) fn is_single(&self) -> bool {
-        self.driver.endpoints().len() == 1
+        self.driver.votes() == 1
     }
 
     pub(crate) fn command_timeout(&self) -> Duration {
@@ -73,6 +73,7 @@ impl Locker {
 
 impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.driver.endpoints().map(|it| it.to_string())).finish()
+        let endpoints = self.driver.links().into_iter().map(|link| self.driver.endpoint(link));
+        f.debug_list().entries(endpoints.map(|it| it.to_string())).finish()
     }
 }

@@ -4,8 +4,6 @@ use super::Builder;
 use super::assembly::Servers;
 use crate::error::Error;
 use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
-#[cfg(feature = "cluster")]
-use crate::net::limits;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
 
@@ -96,8 +94,6 @@ impl Builder {
         let plan = Plan {
             votes,
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
-            #[cfg(feature = "cluster")]
-            settings: self.node_settings(tls.clone(), None, &[], limits::OF_LISTS),
             ways: self.dialled(Vec::new(), tls, None),
             greeting: self.machine_settings(Quorum::all(1), None, &[]),
             standard,

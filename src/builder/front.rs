@@ -6,6 +6,8 @@ use super::Builder;
 #[cfg(feature = "sentinel")]
 use super::assembly::Servers as Targets;
 use crate::api::outcome::met;
+#[cfg(feature = "cluster")]
+use crate::driver::cluster::Keeper;
 #[cfg(feature = "sentinel")]
 use crate::driver::sentinels::Watch;
 use crate::error::Error;
@@ -32,7 +34,7 @@ impl Builder {
         #[cfg(feature = "sentinel")]
         let (machine, servers, watch) =
             Watch::begin(watched, machine, servers, Box::new(Releases::default())).await?;
-        let count = servers.endpoints.len();
+        let votes = servers.votes();
         let meter = Arc::new(Meter::new(self.observer.clone()));
         let (driver, task) = driver::new(machine, servers, meter);
         drop(clock::spawn(task));
@@ -45,7 +47,12 @@ impl Builder {
             #[cfg(feature = "groups")]
             turns: Names::new(&self.defaults.prefix, TURNS).ok(),
         };
-        met(front.meet().await, count, least(quorum))?;
+        #[cfg(feature = "cluster")]
+        if let Some(keeper) = Keeper::of(&front.driver) {
+            keeper.begin(&front.driver).await?;
+            return Ok(front);
+        }
+        met(front.meet().await, votes, least(quorum))?;
         Ok(front)
     }
 }

@@ -1,5 +1,7 @@
 //! From settings to a machine, and where its servers are.
 
+#[cfg(feature = "cluster")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
@@ -9,6 +11,8 @@ use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
 use crate::error::Error;
+#[cfg(feature = "cluster")]
+use crate::extra::cluster::ROUTING;
 use crate::extra::{self, QUEUE};
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
@@ -54,18 +58,29 @@ impl Builder {
         let rules = self.rules(&targets);
         let info_if_allowed = self.info_if_allowed(&targets, rules.is_some());
         let tls = self.tls_client(&targets)?;
+        let is_several = targets.places() > 1;
+        #[cfg(feature = "cluster")]
+        let is_cluster = matches!(targets, Targets::Cluster(_));
         let endpoints = match targets {
             Targets::Fixed(endpoints) => endpoints,
             // Its master is to be found.
             Targets::Service(watched) => vec![watched.into_template()],
-            Targets::Cluster(_) => return Err(Error::misuse(MOVES)),
+            // Its masters are.
+            Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
-        let is_one = addresses.len() == 1;
-        let fingerprint = (!is_one).then(|| fingerprint(&addresses, quorum.needed()));
-        let servers = self.dialled(endpoints, tls, fingerprint);
-        Ok((Machine::new(addresses, settings, clock::now()), servers, quorum))
+        let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
+        let (mut servers, mut machine) = (
+            self.dialled(endpoints, tls, fingerprint),
+            Machine::new(addresses, settings, clock::now()),
+        );
+        #[cfg(feature = "cluster")]
+        if is_cluster {
+            servers.nodes = Some(Arc::default());
+            machine.routes_by(ROUTING);
+        }
+        Ok((machine, servers, quorum))
     }
 
     pub(super) fn machine_settings(
@@ -100,6 +115,8 @@ impl Builder {
         let connect_timeout = self.connect_timeout;
         Servers {
             endpoints: endpoints.into(),
+            #[cfg(feature = "cluster")]
+            nodes: None,
             #[cfg(feature = "sentinel")]
             service: None,
             tls,

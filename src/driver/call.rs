@@ -7,8 +7,30 @@ use crate::machine::{Called, Said};
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
+#[cfg(feature = "cluster")]
+use crate::server::cluster::slot::slot_of;
 
 impl Shared {
+    /// The part of the keys that this one is in, where parts are served by different servers.
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, clippy::unused_self))]
+    pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
+        #[cfg(feature = "cluster")]
+        if self.servers.is_cluster() {
+            return slot_of(key);
+        }
+        0
+    }
+
+    /// The link to the server of this vote; in a Cluster, to the one that serves this slot.
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, clippy::unused_self))]
+    pub(crate) fn link_of(&self, vote: usize, slot: u16) -> usize {
+        #[cfg(feature = "cluster")]
+        if self.servers.is_cluster() {
+            return self.lock().machine.link_of(slot);
+        }
+        vote
+    }
+
     /// What a server has replied to a question.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::stats::AtServer;
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
         self.look_again();
-        let (shared, turn) = (Arc::downgrade(self), self.servers.turn());
+        let (shared, turn) = (Arc::downgrade(self), self.lock().wires[link].turn);
         drop(clock::spawn_on(&self.runtime, async move {
             let dialled = dial(&shared, link, within).await;
             if let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) {
@@ -32,13 +32,13 @@ impl Shared {
             (Arc::new(Writer::new(link, write, counted)), (read, bytes, handshake))
         });
         let mut state = self.lock();
-        if turn != self.servers.turn() {
+        let wire = &mut state.wires[link];
+        if turn != wire.turn {
             return;
         }
-        let wire = &mut state.wires[link];
         let dialled = match dialled {
             Ok((writer, ready)) => {
-                *wire = Wire { writer: Some(writer), is_again: true, ..Wire::default() };
+                *wire = Wire { writer: Some(writer), is_again: true, turn, ..Wire::default() };
                 Ok(ready)
             }
             Err(Unopened { fault, why }) => {
@@ -54,7 +54,9 @@ impl Shared {
         let shared = Arc::downgrade(self);
         let within = self.servers.credentials_within;
         drop(clock::spawn_on(&self.runtime, async move {
-            let Some(endpoint) = endpoint_of(&shared, link) else { return };
+            let Some(endpoint) = shared.upgrade().map(|shared| shared.endpoint(link)) else {
+                return;
+            };
             let login = log_in(&endpoint, within).await;
             if let Some(shared) = shared.upgrade() {
                 if let Err(why) = &login {
@@ -76,10 +78,6 @@ pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -
     }
 }
 
-fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Endpoint> {
-    Some(shared.upgrade()?.servers.endpoint(link))
-}
-
 /// Credentials first, and then a connection; none where the driver has ended meanwhile.
 async fn dial(
     shared: &Weak<Shared>,
@@ -88,8 +86,9 @@ async fn dial(
 ) -> Option<Result<Opened<Halves>, Unopened>> {
     let opening = {
         let shared = shared.upgrade()?;
+        let endpoint = shared.endpoint(link);
+        AtServer::announce(&endpoint.address);
         let state = shared.lock();
-        let endpoint = shared.servers.endpoint(link);
         let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
         // A server that all its clients come back to at once is not asked for each handshake several times.
         let is_again = state.wires[link].is_again;

@@ -11,9 +11,13 @@
 
 #[cfg(any(test, feature = "_calls"))]
 mod call;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod dialling;
-#[cfg(feature = "examine")]
+#[cfg(any(feature = "cluster", feature = "examine"))]
 pub(crate) mod interview;
+#[cfg(feature = "cluster")]
+mod nodes;
 pub(crate) mod opening;
 pub(crate) mod report;
 #[cfg(feature = "sentinel")]
@@ -45,6 +49,8 @@ use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::tls::Client;
 use crate::net::transport::ReadHalf;
 use crate::policy::Moment;
+#[cfg(feature = "cluster")]
+use crate::server::cluster::host_port::HostPort;
 use crate::server::endpoint::Endpoint;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
@@ -61,8 +67,13 @@ const READS_MAX: usize = 8;
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
 /// Where servers are, and how they are dialled.
+#[derive(Clone)]
 pub(crate) struct Servers {
+    /// Of a Cluster, the seeds.
     pub(crate) endpoints: Box<[Endpoint]>,
+    /// What more there is of a Cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) nodes: Option<Arc<nodes::Nodes>>,
     /// Whose master the one link leads to.
     #[cfg(feature = "sentinel")]
     pub(crate) service: Option<Arc<service::Service>>,
@@ -93,13 +104,13 @@ type Dialled = Result<(ReadHalf, BytesMut, Handshake), Fault>;
 
 struct State {
     machine: Machine,
-    wires: Box<[Wire]>,
+    wires: Vec<Wire>,
     /// Dials that have ended.
     dialled: Vec<(usize, Dialled)>,
     /// The task is there: it reads, and has the timer.
     is_driven: bool,
     /// Of the servers that are left out of attempts.
-    open_breakers: Box<[Option<AtServer>]>,
+    open_breakers: Vec<Option<AtServer>>,
     /// Links that the machine has closed, for their readers, and for their sockets to be shut down.
     closed: Vec<usize>,
     closing: Vec<Arc<Writer>>,
@@ -122,39 +133,78 @@ struct Wire {
     why: Option<OpenError>,
     /// There was a socket before.
     is_again: bool,
+    /// Counts ends that the machine has made: what was dialled before one counts no more.
+    turn: u32,
 }
 
 impl Servers {
-    /// Whether the server is the master of a service.
-    fn is_followed(&self) -> bool {
+    /// Whether the one server is the master of a service.
+    fn is_of_service(&self) -> bool {
         #[cfg(feature = "sentinel")]
         return self.service.is_some();
         #[cfg(not(feature = "sentinel"))]
         false
     }
 
+    /// Whether the servers are the nodes of a Cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        return self.nodes.is_some();
+        #[cfg(not(feature = "cluster"))]
+        false
+    }
+
+    /// How many servers have a vote.
+    pub(crate) fn votes(&self) -> usize {
+        if self.is_cluster() { 1 } else { self.endpoints.len() }
+    }
+
+    /// Whether a link leads to a server that is in use.
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
+    fn uses(&self, link: usize, machine: &Machine) -> bool {
+        #[cfg(feature = "cluster")]
+        return !self.is_cluster() || machine.is_master(link);
+        #[cfg(not(feature = "cluster"))]
+        true
+    }
+
+    /// The links that lead to servers that are in use.
+    fn links(&self, machine: &Machine) -> impl Iterator<Item = usize> {
+        #[cfg(feature = "cluster")]
+        let count = machine.links();
+        #[cfg(not(feature = "cluster"))]
+        let count = self.endpoints.len();
+        (0..count).filter(|link| self.uses(*link, machine))
+    }
+
     /// Where a link leads to now.
-    pub(crate) fn endpoint(&self, link: usize) -> Endpoint {
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "it knows no more"))]
+    fn endpoint(&self, link: usize, machine: &Machine) -> Endpoint {
         #[cfg(feature = "sentinel")]
         if let Some(service) = &self.service {
             return service.master();
         }
+        #[cfg(feature = "cluster")]
+        if self.is_cluster() {
+            // All nodes are met as the seeds are.
+            let node = HostPort::read(machine.address(link)).expect("nodes are named so");
+            return Endpoint { address: (&node).into(), ..self.endpoints[0].clone() };
+        }
         self.endpoints[link].clone()
-    }
-
-    /// How often links were led to other servers.
-    fn turn(&self) -> u32 {
-        #[cfg(feature = "sentinel")]
-        return self.service.as_ref().map_or(0, |service| service.turn());
-        #[cfg(not(feature = "sentinel"))]
-        0
     }
 }
 
 impl Shared {
     /// A server may be another than the one that is known.
-    #[cfg_attr(not(feature = "sentinel"), allow(clippy::unused_self, reason = "they stay"))]
+    #[cfg_attr(
+        not(any(feature = "cluster", feature = "sentinel")),
+        allow(clippy::unused_self, reason = "they stay")
+    )]
     fn look_again(&self) {
+        #[cfg(feature = "cluster")]
+        if let Some(nodes) = &self.servers.nodes {
+            nodes.wanted.notify_one();
+        }
         #[cfg(feature = "sentinel")]
         if let Some(service) = &self.servers.service {
             service.wanted.notify_one();
@@ -198,6 +248,8 @@ impl Shared {
         now: Moment,
         inline_max: usize,
     ) {
+        #[cfg(feature = "cluster")]
+        state.grow();
         let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());
         // All that links have is taken before the mutex is let go, and written behind that.
         let (mut first, mut others) = (None, Vec::new());
@@ -275,6 +327,10 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.look_again();
+        #[cfg(feature = "cluster")]
+        if let Some(nodes) = &self.servers.nodes {
+            nodes.are_left();
+        }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = state.task.take() {
             task.wake();
@@ -283,14 +339,25 @@ impl Drop for Shared {
 }
 
 impl State {
+    /// Makes room for links that the machine has made.
+    #[cfg(feature = "cluster")]
+    fn grow(&mut self) {
+        let count = self.machine.links();
+        self.wires.resize_with(count, Wire::default);
+        self.open_breakers.resize_with(count, || None);
+    }
+
     /// Nearly always there is nothing to do, or one caller to be woken.
     fn take_effects(&mut self) -> (Option<Waker>, Vec<Effect>) {
-        let Self { machine, wires, closed, closing, has_news, .. } = self;
+        let Self { machine, wires, dialled, closed, closing, has_news, .. } = self;
         let effects = machine.take_effects();
         // At once, so that nothing is taken for the next connection's.
         for effect in effects.iter() {
             if let Effect::Close(link, _) = effect {
-                let Some(writer) = wires[*link].writer.take() else { continue };
+                let wire = &mut wires[*link];
+                wire.turn = wire.turn.wrapping_add(1);
+                dialled.retain(|(dialled, _)| dialled != link);
+                let Some(writer) = wire.writer.take() else { continue };
                 closed.push(*link);
                 closing.push(writer);
                 *has_news = true;
@@ -364,7 +431,6 @@ pub(crate) struct Task {
 /// A driver and its task, which is to be spawned on the present runtime.
 pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc<Shared>, Task) {
     let count = servers.endpoints.len();
-    servers.endpoints.iter().for_each(|endpoint| AtServer::announce(&endpoint.address));
     let state = State {
         machine,
         wires: (0..count).map(|_| Wire::default()).collect(),
@@ -414,6 +480,8 @@ impl Task {
 
     fn take_news_of(&mut self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
         let now = clock::now();
+        #[cfg(feature = "cluster")]
+        self.readers.resize_with(state.wires.len(), || None);
         for link in mem::take(&mut state.closed) {
             self.readers[link] = None;
         }
@@ -461,7 +529,7 @@ impl Task {
                 Err(error) => error.into(),
             };
             self.readers[link] = None;
-            shared.meter.logins().forget(&shared.address(link));
+            shared.meter.logins().forget(state.machine.address(link));
             let why = OpenError::from(Failure::Unknown(fault));
             let writer = state.wires[link].writer.take();
             state.wires[link].why = Some(why);

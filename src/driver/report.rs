@@ -47,8 +47,30 @@ impl Shared {
         self.servers.fingerprint.as_deref()
     }
 
-    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = Endpoint> {
-        (0..self.servers.endpoints.len()).map(|link| self.servers.endpoint(link))
+    /// How many servers have a vote.
+    pub(crate) fn votes(&self) -> usize {
+        self.servers.votes()
+    }
+
+    /// Whether the servers are the nodes of a Cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.servers.is_cluster()
+    }
+
+    /// Whether all that is asked is asked over the one link.
+    pub(crate) fn has_one_link(&self) -> bool {
+        self.servers.votes() == 1 && !self.servers.is_cluster()
+    }
+
+    /// The links that lead to servers that are in use.
+    pub(crate) fn links(&self) -> Vec<usize> {
+        self.servers.links(&self.lock().machine).collect()
+    }
+
+    /// Where a link leads to now.
+    pub(crate) fn endpoint(&self, link: usize) -> Endpoint {
+        self.servers.endpoint(link, &self.lock().machine)
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.
@@ -106,7 +128,8 @@ impl Servers {
         machine: &Machine,
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
-        let unmet = machine.unmet().map(|(link, said)| ServerReport {
+        let unmet = machine.unmet().filter(|(link, _)| self.uses(*link, machine));
+        let unmet = unmet.map(|(link, said)| ServerReport {
             server: machine.address(link).to_owned(),
             vote: self.vote_of(&said, None, ServerError::new, || why(link)),
             round_trip: None,
@@ -191,16 +214,16 @@ impl Servers {
 
     /// Why a server did not do what it was asked.
     fn refused(&self, error: ServerError) -> Reason {
-        if self.is_followed() && error.code() == Code::ReadOnly {
-            return Reason::Unsettled(error);
+        match error.code() {
+            Code::ReadOnly if self.is_of_service() || self.is_cluster() => Reason::Unsettled(error),
+            Code::Elsewhere if self.is_cluster() => Reason::Unsettled(error),
+            _ => Reason::Refused(error),
         }
-        Reason::Refused(error)
     }
 
     /// A server has said that it is a replica.
     fn demoted(&self) -> Reason {
-        let is_named = self.is_followed();
-        let unfit = if is_named { Unfit::NamedReplica } else { Unfit::Replica };
+        let unfit = if self.is_of_service() { Unfit::NamedReplica } else { Unfit::Replica };
         Reason::Refusal(Refusal::Unfit(unfit))
     }
 

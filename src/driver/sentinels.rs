@@ -33,7 +33,6 @@ use crate::race::{First, all, next, race, timeout};
 use crate::server::credentials::Login;
 use crate::server::endpoint::{Endpoint, Watched};
 use crate::server::word;
-use crate::stats::AtServer;
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -74,10 +73,8 @@ impl Shared {
     /// Leads the link to another server.
     fn go_over(self: &Arc<Self>, service: &Service, master: Endpoint, votes_at: Moment) {
         let (now, left, address) = (clock::now(), service.address(), master.address.to_string());
-        AtServer::announce(&address);
         let mut state = self.lock();
         service.follow(master);
-        state.dialled.clear();
         state.wires[0].why = None;
         state.machine.moved(0, address, votes_at, now);
         self.carry_out(state, now, usize::MAX);

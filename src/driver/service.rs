@@ -9,8 +9,7 @@ use crate::server::endpoint::Endpoint;
 
 /// See the module's documentation.
 pub(crate) struct Service {
-    /// And how many were before.
-    master: Mutex<(Endpoint, u32)>,
+    master: Mutex<Endpoint>,
     /// Rung where the master may be another.
     pub(super) wanted: Notify,
     /// What Sentinels refuse, for want of a right, a line each.
@@ -19,25 +18,20 @@ pub(crate) struct Service {
 
 impl Service {
     pub(super) fn new(master: Endpoint) -> Self {
-        Self { master: Mutex::new((master, 0)), wanted: Notify::new(), refused: Mutex::default() }
+        Self { master: Mutex::new(master), wanted: Notify::new(), refused: Mutex::default() }
     }
 
     pub(super) fn master(&self) -> Endpoint {
-        lock(&self.master).0.clone()
+        lock(&self.master).clone()
     }
 
     pub(super) fn address(&self) -> String {
-        lock(&self.master).0.address.to_string()
-    }
-
-    pub(super) fn turn(&self) -> u32 {
-        lock(&self.master).1
+        lock(&self.master).address.to_string()
     }
 
     /// Another server is the master.
     pub(super) fn follow(&self, successor: Endpoint) {
-        let mut master = lock(&self.master);
-        *master = (successor, master.1.wrapping_add(1));
+        *lock(&self.master) = successor;
     }
 
     pub(super) fn refused(&self) -> Vec<String> {

@@ -64,7 +64,7 @@ impl Shared {
     pub(crate) fn stats_of_servers(&self) -> Vec<ServerStats> {
         let (state, now) = (self.lock(), clock::now());
         let server = |link| ServerStats {
-            server: self.address(link),
+            server: state.machine.address(link).to_owned(),
             breaker: match state.machine.is_left_out_for(link, now) {
                 None => BreakerState::Closed,
                 Some(Duration::ZERO) => BreakerState::HalfOpen,
@@ -72,7 +72,7 @@ impl Shared {
             },
             connected: state.machine.serves(link),
         };
-        (0..self.servers.endpoints.len()).map(server).collect()
+        self.servers.links(&state.machine).map(server).collect()
     }
 
     /// What is wrong with servers that are used anyway, a line each.
@@ -84,10 +84,13 @@ impl Shared {
                 Some(_) => refused(text, right).to_string(),
                 None => refusal(&state.machine, None, text).to_string(),
             });
-            unfit.chain(denied).map(move |warning| format!("{}: {warning}", self.address(link)))
+            let address = state.machine.address(link);
+            unfit.chain(denied).map(move |warning| format!("{address}: {warning}"))
         };
-        let mut lines: Vec<_> = (0..self.servers.endpoints.len()).flat_map(of_link).collect();
+        let mut lines: Vec<_> = self.servers.links(&state.machine).flat_map(of_link).collect();
         drop(state);
+        #[cfg(feature = "cluster")]
+        lines.extend(self.servers.nodes.iter().filter_map(|nodes| nodes.refused()));
         #[cfg(feature = "sentinel")]
         lines.extend(self.servers.service.iter().flat_map(|service| service.refused()));
         lines.extend(self.meter.logins().warnings());
@@ -104,10 +107,6 @@ impl Shared {
     }
 
     pub(crate) fn address(&self, link: usize) -> String {
-        #[cfg(feature = "sentinel")]
-        if let Some(service) = &self.servers.service {
-            return service.address();
-        }
-        self.servers.endpoints[link].address.to_string()
+        self.lock().machine.address(link).to_owned()
     }
 }

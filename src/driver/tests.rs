@@ -99,6 +99,8 @@ pub(super) fn connect_with(
     let (credentials_within, dead_after) = (Duration::from_secs(5), Duration::from_secs(4));
     let tls = tls();
     let servers = Servers {
+        #[cfg(feature = "cluster")]
+        nodes: None,
         endpoints,
         #[cfg(feature = "sentinel")]
         service: None,

@@ -1,24 +1,9 @@
 //! What is to be said of a server that was asked, or that could not be.
 
-#[cfg(feature = "cluster")]
-use std::sync::Arc;
-
 use super::facts::shown;
-#[cfg(feature = "cluster")]
-use super::plan::Plan;
 use super::report::{Check, Finding, ServerExamination, ServerKind};
 use crate::error::FailureKind;
 use crate::net::reason::Reason;
-#[cfg(feature = "cluster")]
-use crate::net::{connection::Connection, open_error::OpenError, pushes::Listeners};
-#[cfg(feature = "cluster")]
-use crate::server::endpoint::Endpoint;
-
-#[cfg(feature = "cluster")]
-pub(super) async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenError> {
-    let opened = plan.settings.open_bare(endpoint, Listeners::default()).await;
-    opened.map(|session| session.opened.connection)
-}
 
 /// What is to be said of a server that cannot be connected to.
 pub(super) fn unmet(reason: &Reason) -> Finding {

@@ -6,8 +6,6 @@ use crate::driver::Servers;
 use crate::machine::Settings;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Seeds, Watched};
-#[cfg(feature = "cluster")]
-use crate::server::kin::NodeSettings;
 
 /// Which servers are examined, and against what.
 pub(crate) struct Plan {
@@ -15,9 +13,6 @@ pub(crate) struct Plan {
     /// How many votes there are, and how many of them are needed; or why that cannot be.
     pub(crate) votes: usize,
     pub(crate) quorum: Result<Quorum, String>,
-    /// How the nodes of a Cluster are asked for their map.
-    #[cfg(feature = "cluster")]
-    pub(crate) settings: NodeSettings,
     /// How servers are dialled and greeted.
     pub(crate) ways: Servers,
     pub(crate) greeting: Settings,

@@ -2,6 +2,8 @@
 
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) mod apart;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 #[cfg(feature = "election")]
 pub(crate) mod election;
 #[cfg(any(test, feature = "groups"))]

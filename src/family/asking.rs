@@ -37,11 +37,12 @@ pub(super) fn is_stamp(reply: &Frame) -> bool {
 
 impl Locker {
     pub(super) fn servers(&self) -> usize {
-        self.driver.endpoints().len()
+        self.driver.votes()
     }
 
-    pub(super) fn address(&self, server: usize, _: &Names) -> String {
-        self.driver.address(server)
+    pub(super) fn address(&self, server: usize, names: &Names) -> String {
+        let slot = self.driver.slot_of(names.lock());
+        self.driver.address(self.driver.link_of(server, slot))
     }
 
     pub(super) fn is_shut_down(&self) -> bool {

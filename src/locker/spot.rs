@@ -20,38 +20,66 @@ use crate::server::script::Script as Known;
 #[derive(Clone)]
 pub(crate) struct Spot {
     locker: Locker,
-    server: usize,
+    at: At,
+}
+
+/// Which server.
+#[derive(Clone, Copy)]
+enum At {
+    /// The one with this vote; in a Cluster, the one that serves this slot.
+    Vote(usize, u16),
+    /// Where this link leads to.
+    #[cfg(feature = "cluster")]
+    Link(usize),
 }
 
 impl Spot {
     /// How many servers have a vote.
     pub(crate) fn count(locker: &Locker) -> usize {
-        locker.driver.endpoints().len()
+        locker.driver.votes()
     }
 
-    /// The one with this vote, for any key.
-    pub(crate) fn of(locker: &Locker, vote: usize, _key: &[u8]) -> Self {
-        Self { locker: locker.clone(), server: vote }
+    /// The one with this vote, for this key.
+    pub(crate) fn of(locker: &Locker, vote: usize, key: &[u8]) -> Self {
+        Self { locker: locker.clone(), at: At::Vote(vote, locker.driver.slot_of(key)) }
     }
 
     /// All servers, each with the number of its vote.
     pub(crate) fn all(locker: &Locker) -> Vec<(usize, Self)> {
-        (0..Self::count(locker)).map(|server| (server, Self::of(locker, server, b""))).collect()
+        #[cfg(feature = "cluster")]
+        if locker.driver.is_cluster() {
+            let at = |link| Self { locker: locker.clone(), at: At::Link(link) };
+            return locker.driver.links().into_iter().map(|link| (0, at(link))).collect();
+        }
+        (0..Self::count(locker)).map(|vote| (vote, Self::of(locker, vote, b""))).collect()
     }
 
     /// Keys in the same part can be asked for at once.
-    #[expect(clippy::unused_self, reason = "of a Cluster's nodes, each has several")]
     pub(crate) fn part(&self) -> u16 {
-        0
+        match self.at {
+            At::Vote(_, slot) => slot,
+            #[cfg(feature = "cluster")]
+            At::Link(_) => 0,
+        }
+    }
+
+    /// The link that leads there.
+    fn link(&self) -> usize {
+        match self.at {
+            At::Vote(vote, slot) => self.locker.driver.link_of(vote, slot),
+            #[cfg(feature = "cluster")]
+            At::Link(link) => link,
+        }
     }
 
     pub(crate) fn address(&self) -> String {
-        self.locker.driver.address(self.server)
+        self.locker.driver.address(self.link())
     }
 
     /// Why it may have forgotten leases that still run, if so.
     pub(crate) fn quarantine(&self) -> Option<Reason> {
-        let wait = self.locker.driver.look(|machine| machine.votes_in(self.server, clock::now()));
+        let link = self.link();
+        let wait = self.locker.driver.look(|machine| machine.votes_in(link, clock::now()));
         wait.map(|wait| Reason::Refusal(Refusal::Quarantined(wait)))
     }
 
@@ -84,7 +112,11 @@ impl Spot {
             changes: if ends_a_lease { |_| true } else { |_| false },
             watched: watcher.map(|_| 0),
         };
-        let mut call = self.locker.call(self.server, question);
+        let mut call = match self.at {
+            At::Vote(vote, _) => self.locker.call(vote, question),
+            #[cfg(feature = "cluster")]
+            At::Link(link) => self.locker.call_at(link, question),
+        };
         let reply = call.reply().await;
         if let Some(watcher) = watcher {
             lock(&watcher.calls).push(call);

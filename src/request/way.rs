@@ -81,7 +81,7 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
 /// Where a guard of the locker has one of the locks, and the request is not to wait for that.
 pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Error> {
     let Wish { names, order, .. } = wish;
-    let quorum = || (locker.driver.endpoints().len(), locker.quorum().needed());
+    let quorum = || (locker.driver.votes(), locker.quorum().needed());
     let Order { term, label, is_fenced, .. } = order;
     let span = AcquireSpan::open(names, label.as_deref(), term.ttl_ms(), *is_fenced, quorum);
     let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);

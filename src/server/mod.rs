@@ -15,6 +15,9 @@ pub(crate) mod circuit_breaker;
 #[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(feature = "cluster"), path = "cluster/off.rs")]
 pub mod cluster;
+#[cfg(all(feature = "cluster", not(any(test, feature = "_engine"))))]
+#[path = "cluster/parts.rs"]
+pub mod cluster;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod command;
 pub mod credentials;

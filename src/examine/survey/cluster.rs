@@ -3,24 +3,21 @@
 use std::sync::Arc;
 
 use super::answers::{Survey, ask_all, make_light_of};
-use crate::examine::met::{asked, open, unmet};
+use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
-use crate::net::reason::Reason;
-use crate::server::cluster::ask_for_map;
 use crate::server::cluster::map::Map;
 use crate::server::cluster::slot::SLOTS;
 use crate::server::endpoint::{Endpoint, Seeds};
 
 pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     let seeds = seeds.endpoints();
-    let answers = ask_all(plan, seeds, |plan, seed| async move {
-        let map = async {
-            let connection = open(&plan, &seed).await?;
-            ask_for_map(&connection, &seed).await
-        };
-        map.await.map_err(Reason::NoConnection)
-    });
+    let answers =
+        ask_all(
+            plan,
+            seeds,
+            |plan, seed| async move { plan.ways.map_of(&seed, plan.greeting).await },
+        );
     let mut survey = Survey::default();
     let mut best: Option<Map> = None;
     for (server, answer) in answers.await {

@@ -19,6 +19,13 @@ impl HostPort {
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
     }
+
+    /// Reads what it is shown as.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        Some(Self::new(bare.unwrap_or(host), port.parse().ok()?))
+    }
 }
 
 /// As [`Address`] shows it.
@@ -78,8 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown_as_it_is_written() {
-        assert_eq!(HostPort::new("h", 1).to_string(), "h:1");
-        assert_eq!(HostPort::new("::1", 1).to_string(), "[::1]:1");
+    fn it_is_shown_as_it_is_written_and_read_so() {
+        for (place, text) in [(HostPort::new("h", 1), "h:1"), (HostPort::new("::1", 1), "[::1]:1")]
+        {
+            assert_eq!(place.to_string(), text);
+            assert_eq!(HostPort::read(text), Some(place));
+        }
+        assert_eq!(HostPort::read("/socket"), None);
     }
 }

@@ -1,0 +1,328 @@
+//! A Redis Cluster, whose map is kept up to date: which master serves which slot.
+//!
+//! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
+//! dial, at a `MOVED`, at the end of a connection), and now and then anyway. It asks the nodes that are connected, and
+//! where none of them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
+//!
+//! Source: "Redirection and resharding" in the Redis Cluster specification.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+use tokio::time::sleep;
+
+use super::nodes::Nodes;
+use super::{Servers, Shared};
+use crate::box_future::BoxFuture;
+use crate::clock;
+use crate::error::{Error, Report, ServerReport, Vote};
+use crate::extra::cluster::route;
+use crate::machine::{Call, CallId, Machine, Settings};
+use crate::net::open_error::OpenError;
+use crate::net::outcome::{Failure, Fault};
+use crate::net::reason::Reason;
+use crate::net::refusal::{Code, ServerError};
+use crate::net::transport::Address;
+use crate::policy::Backoff;
+use crate::race::{next, timeout};
+use crate::server::cluster::host_port::HostPort;
+use crate::server::cluster::map::{BadMap, Map};
+use crate::server::endpoint::Endpoint;
+
+/// Longest time between two questions for the map where nothing shows that it is old.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+/// Between two goes at the map, more or less, so that a fleet does not ask in step.
+const ASK_GAP: Backoff =
+    Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
+/// What a node is asked, one after the other, and the right to that: before Redis 7 a server names the whole command. The
+/// first is deprecated, and may be gone one day.
+const QUESTIONS: [(&str, [&[u8]; 2], &str); 2] = [
+    ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots"),
+    ("CLUSTER SHARDS", [b"CLUSTER", b"SHARDS"], "+cluster|shards"),
+];
+/// Maximum masters that an error names: there may be thousands.
+const TOLD_MAX: usize = 16;
+
+/// Who could not say what the map is, and why.
+type Unheard = (String, Reason);
+
+/// What asks for the map.
+pub(crate) struct Keeper {
+    driver: Weak<Shared>,
+    servers: Servers,
+    nodes: Arc<Nodes>,
+    settings: Settings,
+}
+
+/// A question of a keeper, which is forgotten with this.
+struct Asked<'a> {
+    driver: &'a Weak<Shared>,
+    id: CallId,
+    is_late: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.upgrade() {
+            driver.with(|machine, now| machine.forget_call(self.id, self.is_late, now));
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until one of the masters serves.
+    ///
+    /// # Errors
+    ///
+    /// Why none does, once each has been tried.
+    async fn meet_one(self: &Arc<Self>) -> Result<(), Report> {
+        let meet = |machine: &mut Machine, context: &Context<'_>| {
+            let masters = (0..machine.links()).filter(|link| machine.is_master(*link));
+            let masters: Vec<usize> = masters.collect();
+            if masters.iter().any(|link| machine.serves(*link)) {
+                return Poll::Ready(true);
+            }
+            // It tells of each.
+            let _ = machine.poll_met(context);
+            let are_tried = masters.iter().all(|link| machine.fault(*link).is_some());
+            if are_tried { Poll::Ready(false) } else { Poll::Pending }
+        };
+        if poll_fn(|context| self.look(|machine| meet(machine, context))).await {
+            return Ok(());
+        }
+        let Report { mut servers } = self.unmet();
+        servers.truncate(TOLD_MAX);
+        Err(Report { servers })
+    }
+}
+
+impl Keeper {
+    /// Of the Cluster that the servers are, if they are one.
+    pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
+        let (servers, settings) =
+            (driver.servers.clone(), driver.look(|machine| *machine.settings()));
+        let nodes = servers.nodes.clone()?;
+        Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
+    }
+
+    /// Finds the map, and keeps it from then on, for as long as the driver is there. One of the masters serves.
+    ///
+    /// # Errors
+    ///
+    /// What each of the seeds says, or each of the masters.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, nobody keeps the map.
+    pub(crate) async fn begin(self, driver: &Arc<Shared>) -> Result<(), Error> {
+        let map = self.look_up().await.map_err(unmet)?;
+        driver.with(|machine, now| route(machine, &map, now));
+        driver.meet_one().await.map_err(Error::connect)?;
+        let nodes = Arc::clone(&self.nodes);
+        nodes.are_kept_by(clock::spawn(self.keep()).abort_handle());
+        Ok(())
+    }
+
+    async fn keep(self) {
+        loop {
+            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+            let _ = timeout(ASK_EVERY, pin!(self.nodes.wanted.notified())).await;
+            // Where nobody knows, the map that there is stays the best.
+            let Ok(map) = self.look_up().await else { continue };
+            let Some(driver) = self.driver.upgrade() else { return };
+            driver.with(|machine, now| route(machine, &map, now));
+        }
+    }
+
+    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
+    /// seed that is down is waited for only there, and keeps nobody from the others.
+    async fn look_up(&self) -> Result<Map, Vec<Unheard>> {
+        let (mut unheard, mut found) = (Vec::new(), None);
+        for link in self.connected() {
+            match self.ask(link, self.settings.timeout).await {
+                Ok(map) => {
+                    found = Some(map);
+                    break;
+                }
+                Err(why) => unheard.push(why),
+            }
+        }
+        let seeds = if found.is_some() { &[] } else { &self.servers.endpoints[..] };
+        let ask = |seed| Box::pin(self.ask_seed(seed)) as BoxFuture<'_, _>;
+        let mut asked: Vec<_> = seeds.iter().map(ask).collect();
+        let mut silent = Vec::new();
+        while let Some(answer) = next(&mut asked).await {
+            match answer {
+                Ok(map) => {
+                    found = Some(map);
+                    break;
+                }
+                Err(why) => silent.push(why),
+            }
+        }
+        drop(asked);
+        self.nodes.note_refused(unheard.iter().chain(&silent).find_map(refusal));
+        found.ok_or(silent)
+    }
+
+    /// Links that are connected: not the same one first each time, which may be cut off from the others.
+    fn connected(&self) -> Vec<usize> {
+        let Some(driver) = self.driver.upgrade() else { return Vec::new() };
+        let mut links: Vec<_> = driver
+            .look(|machine| (0..machine.links()).filter(|link| machine.serves(*link)).collect());
+        let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
+        let first = by_chance % links.len().max(1);
+        links.rotate_left(first);
+        links
+    }
+
+    /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
+    /// leases, over another connection.
+    async fn ask_seed(&self, seed: &Endpoint) -> Result<Map, Unheard> {
+        let address = seed.address.to_string();
+        let is_it = |machine: &Machine, link: usize| {
+            machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
+        };
+        let link = self.driver.upgrade().and_then(|driver| {
+            driver.look(|machine| (0..machine.links()).find(|link| is_it(machine, *link)))
+        });
+        if let Some(link) = link {
+            match self.ask(link, Duration::MAX).await {
+                Err((_, Reason::Refusal(_))) => {}
+                answer => return answer,
+            }
+        }
+        let found = self.servers.map_of(seed, self.settings).await;
+        found.map_err(|why| (address, why))
+    }
+
+    /// Asks over a link, and waits for each answer so long.
+    async fn ask(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
+        let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
+        let endpoint = self.driver.upgrade().ok_or_else(gone)?.endpoint(link);
+        for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
+            let reply = self.reply(link, question, within).await;
+            match read(number, reply, &endpoint) {
+                Ok(None) => {}
+                Ok(Some(map)) => return Ok(map),
+                Err(why) => return Err((endpoint.address.to_string(), why)),
+            }
+        }
+        Err((endpoint.address.to_string(), Reason::Unexpected))
+    }
+
+    async fn reply(
+        &self,
+        link: usize,
+        question: &[&[u8]],
+        within: Duration,
+    ) -> Result<Frame, Reason> {
+        let question = Call {
+            script: None,
+            is_whole: false,
+            keys: question.iter().map(|&word| word.into()).collect(),
+            words: Box::default(),
+            acts: false,
+            changes: |_| false,
+            watched: None,
+        };
+        let gone = || Reason::NoConnection(OpenError::RuntimeGone);
+        let driver = self.driver.upgrade().ok_or_else(gone)?;
+        let id = driver.with(|machine, now| machine.call_at(link, question, now));
+        drop(driver);
+        let mut asked = Asked { driver: &self.driver, id, is_late: false };
+        // The task is ended with the driver.
+        let called = poll_fn(|context| match self.driver.upgrade() {
+            Some(driver) => driver.look(|machine| machine.poll_call(id, context)),
+            None => Poll::Pending,
+        });
+        match timeout(within, pin!(called)).await {
+            Ok((link, called)) => self.driver.upgrade().ok_or_else(gone)?.replied(link, &called),
+            Err(_) => {
+                asked.is_late = true;
+                Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(within))))
+            }
+        }
+    }
+}
+
+impl Servers {
+    /// Asks a node for the map, over a connection of its own.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not say.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the connection is closed.
+    pub(crate) async fn map_of(&self, node: &Endpoint, settings: Settings) -> Result<Map, Reason> {
+        let mut interview = self.interview(node, settings).await?;
+        for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
+            let replies = interview.ask(&[question], settings.timeout).await;
+            let reply = replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
+            let reply = match reply.error() {
+                Some(text) => Err(Reason::Refused(ServerError::new(text))),
+                None => Ok(reply),
+            };
+            if let Some(map) = read(number, reply, node)? {
+                return Ok(map);
+            }
+        }
+        Err(Reason::Unexpected)
+    }
+}
+
+/// What a node says to one of the questions; none where it does not know the first.
+fn read(
+    question: usize,
+    reply: Result<Frame, Reason>,
+    asked: &Endpoint,
+) -> Result<Option<Map>, Reason> {
+    let is_first = question == 0;
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(Reason::Refused(error)) if is_first && error.code() == Code::Unsupported => {
+            return Ok(None);
+        }
+        Err(Reason::Refused(error)) => {
+            let (step, right) = (QUESTIONS[question].0, QUESTIONS[question].2);
+            let error = error.lacking(right.to_owned());
+            return Err(Reason::NoConnection(OpenError::Refused { step, error }));
+        }
+        Err(why) => return Err(why),
+    };
+    let Address::Tcp { host, port } = &asked.address else { return Err(Reason::Unexpected) };
+    let responder = HostPort::new(host, *port);
+    let map = match is_first {
+        true => Map::from_slots(&reply, &responder),
+        false => Map::from_shards(&reply, &responder, asked.tls),
+    };
+    let no_map = |why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string()));
+    map.map(Some).map_err(no_map)
+}
+
+/// That a node has refused to say it.
+fn refusal((asked, why): &Unheard) -> Option<String> {
+    match why {
+        Reason::NoConnection(OpenError::Refused { step, error })
+            if QUESTIONS.iter().any(|question| question.0 == *step) =>
+        {
+            Some(format!("{asked}: {error}"))
+        }
+        _ => None,
+    }
+}
+
+fn unmet(unheard: Vec<Unheard>) -> Error {
+    let servers = unheard.into_iter().map(|(server, reason)| ServerReport {
+        server,
+        vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+        round_trip: None,
+    });
+    Error::connect(Report { servers: servers.collect() })
+}

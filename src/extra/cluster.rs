@@ -1,0 +1,45 @@
+//! A Redis Cluster: a key is in a slot, a map says which master serves that, and a node that does not names another.
+
+use super::apart::{by_keys, spell};
+use crate::machine::{Machine, Redirect, Routing};
+use crate::policy::Moment;
+use crate::server::cluster::host_port::HostPort;
+use crate::server::cluster::map::Map;
+use crate::server::cluster::redirect::{self, Kind};
+use crate::server::cluster::slot::slot_of;
+
+/// How a Cluster's keys are routed.
+pub(crate) const ROUTING: Routing = Routing { slot_of, redirect, by_keys, spell };
+
+fn redirect(error: &[u8], asked: &str) -> Option<Redirect> {
+    let told = redirect::Redirect::parse(error, &HostPort::read(asked)?)?;
+    let to = told.to?.to_string();
+    Some(Redirect { slot: told.slot, to, is_lasting: told.kind == Kind::Moved })
+}
+
+/// The machine asks for keys as this map says.
+pub(crate) fn route(machine: &mut Machine, map: &Map, now: Moment) {
+    let masters: Vec<String> = map.masters().iter().map(ToString::to_string).collect();
+    machine.route(&masters, &|slot| map.owner_of(slot), now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_names_a_link_as_the_map_does() {
+        let table = [
+            ("MOVED 7 a:1", "b:2", Some((7, "a:1", true))),
+            ("ASK 7 ::1:1", "b:2", Some((7, "[::1]:1", false))),
+            ("MOVED 7 :1", "[::1]:2", Some((7, "[::1]:1", true))),
+            ("MOVED 7 ?:1", "b:2", None),
+            ("ERR no", "b:2", None),
+        ];
+        for (error, asked, expected) in table {
+            let found = redirect(error.as_bytes(), asked);
+            let found = found.as_ref().map(|it| (it.slot, &it.to[..], it.is_lasting));
+            assert_eq!(found, expected, "{error}");
+        }
+    }
+}
