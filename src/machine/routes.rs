@@ -201,7 +201,7 @@ impl Machine {
     }
 
     /// The link to the server of a slot; where none is known, one that serves.
-    fn link_of_slot(&self, slot: u16) -> usize {
+    pub(crate) fn link_of_slot(&self, slot: u16) -> usize {
         let known = self.routes.as_ref().map_or(UNKNOWN, |routes| routes.links[usize::from(slot)]);
         let any = || self.links.iter().position(Link::is_ready).unwrap_or(0);
         if known == UNKNOWN { any() } else { known.into() }
