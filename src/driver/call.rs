@@ -26,7 +26,7 @@ impl Shared {
     pub(crate) fn link_of(&self, vote: usize, slot: u16) -> usize {
         #[cfg(feature = "cluster")]
         if self.servers.is_cluster() {
-            return self.lock().machine.link_of(slot);
+            return self.lock().machine.link_of_slot(slot);
         }
         vote
     }

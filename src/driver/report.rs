@@ -101,11 +101,11 @@ impl Servers {
         id: LeaseId,
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
-        let servers = machine.report(id, clock::now()).enumerate();
+        let servers = machine.report(id, clock::now());
         let refusal = |text: &[u8]| refusal(machine, Some(id), text);
-        let report = servers.map(|(link, answer)| ServerReport {
-            server: machine.address(link).to_owned(),
-            vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(link)),
+        let report = servers.map(|answer| ServerReport {
+            server: machine.address(answer.link).to_owned(),
+            vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(answer.link)),
             round_trip: answer.round_trip,
         });
         Report { servers: report.collect() }
