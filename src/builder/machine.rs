@@ -71,13 +71,13 @@ impl Builder {
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
-        let (mut servers, mut machine) = (
-            self.dialled(endpoints, tls, fingerprint),
-            Machine::new(addresses, settings, clock::now()),
-        );
+        let servers = self.dialled(endpoints, tls, fingerprint);
+        #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "its keys stay"))]
+        let mut machine = Machine::new(addresses, settings, clock::now());
+        #[cfg(feature = "cluster")]
+        let servers = Servers { nodes: is_cluster.then(Arc::default), ..servers };
         #[cfg(feature = "cluster")]
         if is_cluster {
-            servers.nodes = Some(Arc::default());
             machine.routes_by(ROUTING);
         }
         Ok((machine, servers, quorum))
