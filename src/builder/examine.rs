@@ -4,6 +4,9 @@ use super::Builder;
 use super::assembly::Servers;
 use crate::error::Error;
 use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
+use crate::machine::Settings;
+#[cfg(feature = "cluster")]
+use crate::net::limits::OF_LISTS;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
 
@@ -95,12 +98,22 @@ impl Builder {
             votes,
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
             ways: self.dialled(Vec::new(), tls, None),
-            greeting: self.machine_settings(Quorum::all(1), None, &[]),
+            greeting: self.greeting(in_cluster),
             standard,
             scratch: Scratch::new(&self.defaults.prefix, uses)?,
             candidates,
         };
         Ok(examine(plan).await)
+    }
+
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "there is none"))]
+    fn greeting(&self, in_cluster: bool) -> Settings {
+        let settings = self.machine_settings(Quorum::all(1), None, &[]);
+        #[cfg(feature = "cluster")]
+        if in_cluster {
+            return Settings { limits: OF_LISTS, ..settings };
+        }
+        settings
     }
 
     /// What the URLs lead to; a wrong one keeps the others from nothing.

@@ -16,7 +16,9 @@ use crate::extra::cluster::ROUTING;
 use crate::extra::{self, QUEUE};
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
-use crate::machine::{Machine, Scripts, Settings};
+use crate::machine::{LIMITS, Machine, Scripts, Settings};
+#[cfg(feature = "cluster")]
+use crate::net::limits::OF_LISTS;
 use crate::net::tls::Client;
 use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
@@ -69,6 +71,9 @@ impl Builder {
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
+        #[cfg(feature = "cluster")]
+        let settings =
+            if is_cluster { Settings { limits: OF_LISTS, ..settings } } else { settings };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         let servers = self.dialled(endpoints, tls, fingerprint);
@@ -95,6 +100,7 @@ impl Builder {
             connect_timeout: self.connect_timeout,
             rules,
             info_if_allowed,
+            limits: LIMITS,
             flight_max: FLIGHT_MAX,
             scripts: of_locks(),
             waits: &QUEUE,

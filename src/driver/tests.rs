@@ -7,7 +7,9 @@ use super::*;
 use crate::error::{FailureKind, Report, ServerReport, Vote};
 use crate::extra::QUEUE;
 use crate::lock::fingerprint::rank;
-use crate::machine::{FENCED, Kind, LeaseId, Options, PLAIN, Refusal, Script, Scripts, Settings};
+use crate::machine::{
+    FENCED, Kind, LIMITS, LeaseId, Options, PLAIN, Refusal, Script, Scripts, Settings,
+};
 use crate::names::Names;
 use crate::policy::fitness::{OF_ONE, Rules};
 use crate::policy::{Bounds, End, LeaseState, Quorum, Retry, Setback, Term, Wait};
@@ -79,6 +81,7 @@ pub(super) fn connect_with(
             by_sentinels: false,
         }),
         info_if_allowed: &OF_ONE,
+        limits: LIMITS,
         flight_max: Duration::from_secs(60),
         scripts: Scripts {
             acquire: script!("acquire.lua"),

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use leasehold_resp::Frame;
+use leasehold_resp::{Frame, Limits};
 
 use super::batches::Batches;
 use super::command::Command;
@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) rules: Option<Rules>,
     /// The sections of INFO that are of use beside those that the rules need.
     pub(crate) info_if_allowed: &'static [&'static str],
+    /// The most that a reply may be.
+    pub(crate) limits: Limits,
     /// From the sending of a command to the last time at which a server may run it.
     pub(crate) flight_max: Duration,
     pub(crate) scripts: Scripts,

@@ -76,7 +76,7 @@ impl Handshake {
     }
 
     fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
-        let mut link = Link::of_handshake((settings.random)(), now);
+        let mut link = Link::of_handshake((settings.random)(), settings.limits, now);
         if let Some(password) = &login.password {
             link.secrets.hide(password);
         }

@@ -27,7 +27,7 @@ const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
 const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
 /// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
 /// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     depth: 8,
     bulk_bytes: 64 * 1024,
     elements: 8 * 1024,
@@ -293,9 +293,10 @@ impl Link {
     }
 
     /// One for a handshake: its stamps begin at a random one, so that two connections hardly have one in common.
-    pub(super) fn of_handshake(random: u64, now: Moment) -> Self {
+    pub(super) fn of_handshake(random: u64, limits: Limits, now: Moment) -> Self {
         let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
         let mut link = Self::new(Box::default(), now);
+        link.decoder = Decoder::new(limits);
         link.stamp.copy_from_slice(&Decimal::new(first));
         link
     }

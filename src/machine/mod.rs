@@ -95,9 +95,9 @@ pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
-pub(crate) use self::link::Fault;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::link::What;
+pub(crate) use self::link::{Fault, LIMITS};
 pub(crate) use self::report::Said;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routes::{Redirect, Routing};

@@ -7,8 +7,8 @@ use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
 use super::link::State;
 use super::{
-    Effect, FENCED, Fault, Handshake, Kind, LeaseId, Login, Machine, Options, PLAIN, Script,
-    Scripts, Settings, Waits,
+    Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
+    Script, Scripts, Settings, Waits,
 };
 use crate::names::Names;
 use crate::policy::{Bounds, Moment, Quorum, Retry, Term, Wait};
@@ -43,6 +43,7 @@ pub(super) fn settings(servers: usize) -> Settings {
         connect_timeout: Duration::from_secs(5),
         rules: None,
         info_if_allowed: &["server"],
+        limits: LIMITS,
         flight_max: Duration::from_secs(60),
         scripts: scripts(),
         waits: &POLLING,

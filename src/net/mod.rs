@@ -18,7 +18,7 @@ pub mod dialect;
 pub mod handshake;
 #[cfg(any(test, feature = "_engine"))]
 pub mod lane;
-#[cfg(any(test, feature = "_engine", feature = "sentinel"))]
+#[cfg(any(test, feature = "_engine", feature = "cluster", feature = "sentinel"))]
 pub mod limits;
 pub mod open_error;
 #[cfg(any(test, feature = "_engine"))]

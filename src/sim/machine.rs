@@ -20,8 +20,8 @@ use super::server::{Server, Session, Told};
 use crate::extra::QUEUE;
 use crate::lock::fingerprint::rank;
 use crate::machine::{
-    Effect, FENCED, Fault, Handshake, Kind, LeaseId, Login, Machine, Options, PLAIN, Script,
-    Scripts, Settings,
+    Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
+    Script, Scripts, Settings,
 };
 use crate::names::Names;
 use crate::policy::fitness::Rules;
@@ -78,6 +78,7 @@ fn settings(servers: usize) -> Settings {
             by_sentinels: false,
         }),
         info_if_allowed: &["server"],
+        limits: LIMITS,
         flight_max: Duration::from_secs(5),
         scripts: Scripts {
             acquire: script!("acquire.lua"),

@@ -169,6 +169,32 @@ async fn a_node_that_holds_up_the_scripts_is_passed_by() {
     assert!(demoted.commands().iter().any(|command| command.is(&["SCRIPT", "LOAD"])));
 }
 
+/// As after many migrations; each range with its master and two replicas.
+#[tokio::test]
+async fn a_map_with_a_range_for_each_slot_is_read() {
+    let node = ScriptedServer::start(|command| {
+        greeting(command).unwrap_or_else(|| {
+            if !command.is(&["CLUSTER", "SLOTS"]) {
+                return Action::granted(command);
+            }
+            let node =
+                format!("*4\r\n$9\r\n127.0.0.1\r\n:{}\r\n$40\r\n{:040}\r\n*0\r\n", command.port, 1);
+            let nodes = node.repeat(3);
+            let range = |slot| format!("*5\r\n:{slot}\r\n:{slot}\r\n{nodes}");
+            Action::raw(format!("*16384\r\n{}", (0..16_384).map(range).collect::<String>()))
+        })
+    });
+    let url = node.url().replace("redis://", "redis-cluster://");
+    let locker = soon("it connects", Locker::connect(&url)).await.unwrap();
+    assert_eq!(locker.stats().servers.len(), 1);
+    #[cfg(feature = "examine")]
+    {
+        let examined = Locker::builder().node(url).examine().await.unwrap();
+        let serve = |finding: &leasehold::Finding| finding.reason == "1 masters serve all slots";
+        assert!(examined.findings.iter().any(serve), "{:?}", examined.findings);
+    }
+}
+
 /// In a Cluster, nodes say it in other words than servers that stand alone.
 #[tokio::test]
 async fn nodes_that_take_no_more_clients_are_no_mistake_in_the_settings() {
