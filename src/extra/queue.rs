@@ -90,6 +90,10 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
     let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
     let Some(Said { answer, token, is_first, frees_at }) = said else {
+        let server = entry.server;
+        if reply.is_some_and(|reply| reply.error().is_none()) {
+            machine.is_nonsense(server);
+        }
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
         let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);

@@ -155,7 +155,8 @@ impl Machine {
                 None => Answer::UNKNOWN,
                 Some((Some(error), _)) => Answer::of_error(error),
                 Some((None, frame)) => {
-                    Answer::of_extend(frame, at, members.len()).unwrap_or(Answer::UNKNOWN)
+                    let answer = Answer::of_extend(frame, at, members.len());
+                    answer.unwrap_or_else(|| self.is_nonsense(server))
                 }
             };
             self.tell_callers(Happening::Answered(id), now);

@@ -241,6 +241,8 @@ pub(super) struct Link {
     stamp: Digits,
     /// Something was written that a stamp has to follow.
     is_unsealed: bool,
+    /// A script has replied, to its own stamp, what it does not reply.
+    pub(super) is_nonsense: bool,
 }
 
 impl Link {
@@ -280,6 +282,7 @@ impl Link {
             pending: VecDeque::new(),
             stamp: [b'0'; STAMP_DIGITS],
             is_unsealed: false,
+            is_nonsense: false,
         }
     }
 
@@ -317,7 +320,7 @@ impl Link {
         self.state = state;
         (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
-        self.is_unsealed = false;
+        (self.is_unsealed, self.is_nonsense) = (false, false);
         #[cfg(any(test, feature = "_calls"))]
         self.brought.clear();
         self.told = Subscription::NONE;
@@ -396,6 +399,11 @@ impl Link {
             *digit = b'0';
         }
         self.stamp
+    }
+
+    /// Why the connection ends on which a script has replied so.
+    pub(super) fn nonsense(&self) -> Option<Fault> {
+        self.is_nonsense.then_some(Fault::Misplaced)
     }
 
     pub(super) fn in_flight(&self) -> usize {

@@ -129,7 +129,9 @@ impl Machine {
         let mut proved = std::mem::take(&mut self.proved);
         let ended = self.links[server].hear(bytes, &mut proved, now).err();
         for reply in &proved {
-            if reply.to == To::Push && ended.is_some() {
+            if self.links[server].is_nonsense {
+                self.dispatch(server, reply.to, None, now);
+            } else if reply.to == To::Push && ended.is_some() {
                 // Told on a connection that is out of step: nothing proves it.
             } else if reply.frame.error().is_none() || !self.ask_again(server, reply, now) {
                 self.dispatch(server, reply.to, Some(reply), now);
@@ -137,7 +139,7 @@ impl Machine {
         }
         proved.clear();
         self.proved = proved;
-        if let Some(fault) = ended {
+        if let Some(fault) = ended.or(self.links[server].nonsense()) {
             bytes.clear();
             self.end_link(server, fault, now);
         }
@@ -174,15 +176,15 @@ impl Machine {
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
-                self.lease_answered(id, at.into(), (round, what), reply, now);
+                self.lease_answered(server, (id, at.into()), (round, what), reply, now);
             }
         }
     }
 
     fn lease_answered(
         &mut self,
-        id: LeaseId,
-        at: usize,
+        server: usize,
+        (id, at): (LeaseId, usize),
         (round, what): (u32, What),
         reply: Option<&Reply>,
         now: Moment,
@@ -205,10 +207,18 @@ impl Machine {
         let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
             None => Answer::UNKNOWN,
             Some((Some(error), _)) => self.answer_of_error(error),
-            // A script that answers what no script of ours does may have done anything.
-            Some((None, reply)) => read(reply.frame.value()).unwrap_or(Answer::UNKNOWN),
+            Some((None, reply)) => {
+                read(reply.frame.value()).unwrap_or_else(|| self.is_nonsense(server))
+            }
         };
         self.came_to(id, at, (round, what), (reply, answer), now);
+    }
+
+    /// A script that answers what no script of ours does may have done anything, and its connection ends (safety rule 13).
+    #[cold]
+    pub(crate) fn is_nonsense(&mut self, server: usize) -> Answer {
+        self.links[server].is_nonsense = true;
+        Answer::UNKNOWN
     }
 
     /// What the answer to a question of a lease comes to.
@@ -283,5 +293,37 @@ impl Machine {
         self.tell_of_meeting();
         self.note(now);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Bench, acquire, bulk, stamp};
+    use super::*;
+    use crate::names::Names;
+
+    /// Both replies are in one read.
+    #[test]
+    fn a_reply_that_no_script_of_ours_has_ends_the_connection_and_what_came_behind_it_is_not_believed()
+     {
+        for first in ["granted", "nonsense"] {
+            let mut bench = Bench::connected(1);
+            for name in [b"a", b"b"] {
+                acquire(&mut bench, name);
+            }
+            let asked = bench.said(0);
+            let [one, other] = &asked[..] else { panic!("{asked:?}") };
+            let nonsense = Frame::Array([stamp(one), bulk("nonsense")].into());
+            let first = if first == "granted" { stamp(one) } else { nonsense };
+            let mut bytes = BytesMut::new();
+            leasehold_resp::encode_frame(&mut bytes, &first);
+            let is_sense = first == stamp(one);
+            leasehold_resp::encode_frame(&mut bytes, &stamp(other));
+            bench.hear(0, &bytes);
+            let holds = |name: &[u8]| bench.machine.holds(&Names::new(b"", name).unwrap());
+            assert_eq!((holds(b"a"), holds(b"b")), (is_sense, is_sense));
+            let faults = if is_sense { vec![] } else { vec![&Fault::Misplaced] };
+            assert_eq!(bench.faults(), faults);
+        }
     }
 }
