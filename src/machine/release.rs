@@ -298,7 +298,8 @@ impl Machine {
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         let until = pointless_at(lease, settings);
-        let mut next = until;
+        // What is under way by then is over with its answer, or with its connection.
+        let mut next = if now < until { until } else { NEVER };
         for at in 0..lease.replicas.len() {
             let link = &mut links[lease.link(at)];
             let replica = &mut lease.replicas[at];
@@ -474,7 +475,7 @@ mod tests {
     use bytes::Bytes;
     use leasehold_resp::Frame;
 
-    use super::super::tests::{Bench, acquire, bulk, greeting, request, settings, stamp};
+    use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp};
     use super::super::{Fault, Login};
     use crate::names::Names;
     use crate::policy::Wait;
@@ -500,6 +501,36 @@ mod tests {
             bench.pass(Duration::from_millis(600));
         }
         assert_eq!(released, 2);
+    }
+
+    /// Found by the simulation: its driver looked at the time without end.
+    #[test]
+    fn a_release_that_is_under_way_when_nothing_can_be_left_is_waited_for() {
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        bench.close(0);
+        bench.machine.forget(id, bench.now);
+        // Ten seconds of a lease, and a minute of a command under way.
+        bench.pass(Duration::from_millis(69_900));
+        bench.greet(0, Login::default());
+        let mut is_released = false;
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => {
+                is_released = true;
+                vec![]
+            }
+            _ => vec![greeting(command, "")],
+        });
+        assert!(is_released);
+        bench.now = bench.now.after(Duration::from_millis(200));
+        for _ in 0..3 {
+            bench.machine.tick(bench.now);
+        }
+        assert!(bench.machine.due() > bench.now);
+        bench.close(0);
+        bench.machine.tick(bench.now);
+        assert_eq!(bench.machine.len(), 0);
     }
 
     /// The script that was called last.
