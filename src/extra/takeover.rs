@@ -21,8 +21,8 @@ use crate::machine::{Answer, FENCED, Kind, LeaseId, Machine, PLAIN, Question, Sc
 use crate::policy::{Ballot, Moment};
 use crate::server::script::script as known;
 
-pub(super) const SEIZE: Script = script(&known!("seize.lua"));
-pub(super) const KEEP: Script = script(&known!("keep.lua"));
+pub(crate) const SEIZE: Script = script(&known!("seize.lua"));
+pub(crate) const KEEP: Script = script(&known!("keep.lua"));
 
 /// A lock that is taken from its holder: the word is the id of the only owner that it may be taken from, or is empty.
 pub(crate) static SEIZED: Kind = seized(&FENCED);
@@ -52,7 +52,8 @@ const fn seized(becomes: &'static Kind) -> Kind {
     Kind {
         is_fenced: true,
         is_exclusive: true,
-        goes_on: true,
+        // Its scripts set no tokens aside, and know no word that asks for that.
+        goes_on: false,
         has_guard: true,
         acquire: |question| {
             let how = question.how();
