@@ -1,22 +1,12 @@
 //! The settings of a locker.
 
 mod assembly;
-#[cfg(any(test, feature = "_engine"))]
-mod engine;
 mod entry;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(not(any(test, feature = "_engine")))]
 mod front;
 mod leases;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
-#[cfg_attr(
-    any(test, feature = "_engine"),
-    allow(dead_code, reason = "tests, `blocking` and `examine` use parts of it")
-)]
 mod machine;
-#[cfg(any(test, feature = "_engine"))]
-mod meet;
 mod security;
 mod servers;
 

@@ -82,7 +82,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(all(
-        any(test, feature = "_engine"),
         feature = "cluster",
         feature = "election",
         feature = "family",
@@ -93,20 +92,12 @@
     )),
     allow(
         dead_code,
+        unused_imports,
         reason = "what is there for a feature that is off alone: the compiler drops it"
     )
 )]
-#![cfg_attr(
-    not(any(test, feature = "_engine")),
-    allow(unused_imports, reason = "the engine alone uses some of what shared modules export")
-)]
 
 mod adaptive;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
-#[cfg_attr(
-    any(test, feature = "_engine"),
-    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
-)]
 mod api;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -114,38 +105,20 @@ mod box_future;
 mod builder;
 mod clock;
 mod defaults;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
-#[cfg_attr(
-    any(test, feature = "_engine"),
-    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
-)]
 mod driver;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
-#[cfg_attr(
-    any(test, feature = "_engine"),
-    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
-)]
 mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
-mod front;
-#[cfg(any(test, feature = "_engine"))]
-mod hashing;
 mod lock;
 mod locker;
-#[cfg(any(test, not(feature = "_engine"), feature = "blocking", feature = "examine"))]
-#[cfg_attr(
-    any(test, feature = "_engine"),
-    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
-)]
 mod machine;
 mod mutex;
 mod names;
 mod net;
-#[cfg(any(test, feature = "_engine", feature = "election", feature = "family"))]
+#[cfg(any(test, feature = "election", feature = "family"))]
 mod owner;
 mod policy;
 mod race;
@@ -174,8 +147,6 @@ use leasehold_testing as support;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::net::{outbox, outcome, owed, pipeline, proof};
-    pub use crate::policy::{Moment, Redelivery};
     pub use crate::server::{cluster, endpoint};
 }
 

@@ -22,7 +22,7 @@ pub(crate) mod primitives;
 pub(crate) mod seat;
 #[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
-#[cfg(all(feature = "inspect", not(any(test, feature = "_engine"))))]
+#[cfg(feature = "inspect")]
 mod spot;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;
@@ -35,13 +35,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
-use crate::front::Front;
 use crate::lock::guard::Guard;
 use crate::lock::one_or_many::OneOrMany;
-#[cfg(all(feature = "inspect", any(test, feature = "_engine")))]
-use crate::lock::spot;
 use crate::names::Names;
 use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;

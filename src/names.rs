@@ -247,11 +247,11 @@ impl fmt::Debug for Names {
 }
 
 /// Maximum locks that are named where there are several.
-#[cfg(any(test, feature = "_engine", feature = "groups", feature = "tracing"))]
+#[cfg(any(test, feature = "groups", feature = "tracing"))]
 const TITLES_MAX: usize = 16;
 
 /// Names of locks, for people.
-#[cfg(any(test, feature = "_engine", feature = "groups", feature = "tracing"))]
+#[cfg(any(test, feature = "groups", feature = "tracing"))]
 pub(crate) fn title(names: &[Names]) -> String {
     let mut title = String::new();
     // A string takes whatever is written to it.

@@ -12,8 +12,8 @@
 use std::fmt;
 
 use crate::clock::owner_id;
-use crate::error::value::{FORMAT, split_number};
-pub(crate) use crate::error::value::{ID_LENGTH, Mark, holder_of};
+use crate::error::value::FORMAT;
+pub(crate) use crate::error::value::{ID_LENGTH, Mark};
 
 /// Id and format.
 const HEAD_LENGTH: usize = ID_LENGTH + 1;
@@ -27,37 +27,10 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Takes the place of one that is taken out.
-    pub(crate) const NOBODY: Self = Self::Plain([b'0'; HEAD_LENGTH]);
-
     pub(crate) fn fresh(mark: Mark<'_>) -> Self {
         match mark.text() {
             None => Self::Plain(fresh_head()),
             Some(text) => Self::Extended([&fresh_head()[..], text.as_bytes()].concat().into()),
-        }
-    }
-
-    /// Whether one with this mark would say the same beside its id.
-    pub(crate) fn says(&self, mark: Mark<'_>) -> bool {
-        &self.value()[HEAD_LENGTH..] == mark.text().unwrap_or_default().as_bytes()
-    }
-
-    /// What nobody else has: the value begins with it.
-    pub(crate) fn id(&self) -> [u8; ID_LENGTH] {
-        let id = self.value().first_chunk();
-        *id.expect("a value begins with its id")
-    }
-
-    /// One with another id, and the same text for people: a lock whose value it is has no owner, and no
-    /// lock-delay.
-    pub(crate) fn another(&self) -> Self {
-        let head = fresh_head();
-        match self {
-            Self::Plain(_) => Self::Plain(head),
-            Self::Extended(value) => {
-                let (_, rest) = split_number(&value[HEAD_LENGTH..], b'+');
-                Self::Extended([&head, rest].concat().into())
-            }
         }
     }
 
@@ -92,7 +65,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::value::parts_of;
+    use crate::error::value::{holder_of, parts_of};
     use crate::error::{Configured, Shared};
 
     fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Owner {
@@ -123,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_delay_stands_behind_the_id_and_a_lock_at_rest_has_none() {
+    fn a_lock_delay_stands_behind_the_id() {
         let lock_delay = Some(Duration::from_millis(1500));
         for (fingerprint, label) in [(None, None), (Some("0a1b2c3d"), Some("+7")), (None, Some(""))]
         {
@@ -132,10 +105,7 @@ mod tests {
             let holder = holder_of(owner.value(), 1);
             let label = label.filter(|label| !label.is_empty());
             assert_eq!((holder.lock_delay, holder.label.as_deref()), (lock_delay, label));
-            assert_eq!(holder.owner.as_bytes(), owner.id());
-            let rest = holder_of(owner.another().value(), 1);
-            assert_eq!((rest.lock_delay, rest.label.as_deref()), (None, label));
-            assert_eq!(rest.configuration, holder.configuration);
+            assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
         }
         let id = "0123456789abcdef0123456789abcdef";
         for other in ["+", "+x", "+-1", "+1x:label", "+99999999999999999999"] {

@@ -80,13 +80,7 @@ fn has_rung(timer: &mut Pin<Box<Unconstrained<Sleep>>>, context: &mut Context<'_
 /// # Cancel safety
 ///
 /// All of them are dropped with it.
-#[cfg(any(
-    test,
-    feature = "_calls",
-    feature = "_engine",
-    feature = "groups",
-    feature = "sentinel"
-))]
+#[cfg(any(test, feature = "_calls", feature = "groups", feature = "sentinel"))]
 pub(crate) fn all<'a, T: Send + 'a>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> BoxFuture<'a, Vec<T>> {
@@ -113,13 +107,7 @@ pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
 }
 
 /// The outputs of all, compiled once for all whose outputs are of one type.
-#[cfg(any(
-    test,
-    feature = "_calls",
-    feature = "_engine",
-    feature = "groups",
-    feature = "sentinel"
-))]
+#[cfg(any(test, feature = "_calls", feature = "groups", feature = "sentinel"))]
 async fn outputs<T>(mut running: Vec<(BoxFuture<'_, T>, Option<T>)>) -> Vec<T> {
     poll_fn(|context| {
         let mut is_over = true;

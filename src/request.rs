@@ -6,9 +6,8 @@ mod asked;
 mod holding;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
-#[cfg(all(feature = "groups", not(any(test, feature = "_engine"))))]
+#[cfg(feature = "groups")]
 pub(crate) mod together;
-#[cfg_attr(any(test, feature = "_engine"), path = "request/way/engine.rs")]
 mod way;
 
 use std::fmt;
@@ -21,15 +20,15 @@ use std::time::Duration;
 
 use self::asked::Asked;
 use self::way::{Way, begin};
+use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
-use crate::front::Front;
+#[cfg(any(test, feature = "sharing"))]
+use crate::extra::sharing::Sharing;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Wish};
-#[cfg(any(test, feature = "sharing"))]
-use crate::lock::row::Sharing;
 use crate::names::Names;
 use crate::policy::{Bounds, Retry, Wait, waitable};
 
@@ -81,7 +80,6 @@ impl LockRequest<Fenced> {
             bounds: Bounds::default(),
             seize: None,
             sharing: None,
-            is_part: false,
         };
         let (names, wrong) = match names {
             Ok(names) => (names, None),

@@ -68,17 +68,6 @@ pub(crate) struct Meter {
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// A request that waits.
-#[cfg(any(test, feature = "_engine"))]
-pub(crate) struct Waits<'a>(&'a Meter);
-
-#[cfg(any(test, feature = "_engine"))]
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.note_waiter_left();
-    }
-}
-
 impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
@@ -272,7 +261,7 @@ impl Meter {
     }
 }
 
-#[cfg(any(test, feature = "_engine", feature = "election", feature = "family"))]
+#[cfg(any(test, feature = "election", feature = "family"))]
 impl Meter {
     /// A primitive beside locks has its answer, or has none.
     pub(crate) fn note_answered(
@@ -287,7 +276,7 @@ impl Meter {
     }
 }
 
-#[cfg(any(test, feature = "_engine", feature = "takeover"))]
+#[cfg(any(test, feature = "takeover"))]
 impl Meter {
     /// A lease went to a ticket.
     pub(crate) fn note_ticketed(&self, name: &[u8]) {
@@ -308,15 +297,6 @@ impl Meter {
         count(&self.stolen);
         export(Figure::Stolen);
         self.tell(Event::Stolen { name, owner, label });
-    }
-}
-
-#[cfg(any(test, feature = "_engine"))]
-impl Meter {
-    /// Counts a request that waits, until the count is dropped.
-    pub(crate) fn wait(&self) -> Waits<'_> {
-        self.note_waiter_joined();
-        Waits(self)
     }
 }
 

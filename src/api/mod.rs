@@ -20,7 +20,6 @@ pub(crate) use self::acquire::Acquire;
 pub(crate) use self::acquire::Former;
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::call::Call;
-#[cfg(not(any(test, feature = "_engine")))]
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;
 #[cfg(feature = "groups")]

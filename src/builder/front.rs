@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Builder;
 #[cfg(feature = "sentinel")]
 use super::assembly::Servers as Targets;
+use crate::api::Locker as Front;
 use crate::api::outcome::met;
 #[cfg(feature = "cluster")]
 use crate::driver::cluster::Keeper;
@@ -13,7 +14,6 @@ use crate::driver::sentinels::Watch;
 use crate::error::Error;
 #[cfg(feature = "sentinel")]
 use crate::extra::Releases;
-use crate::front::Front;
 #[cfg(feature = "groups")]
 use crate::names::Names;
 use crate::policy::Quorum;

@@ -7,8 +7,6 @@ use super::Builder;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::server::credentials::{Credentials, Login, Provider};
-#[cfg(any(test, feature = "_engine"))]
-use crate::server::session::stay_logged_in;
 
 impl Builder {
     /// Adds a server, by its URL:
@@ -266,8 +264,5 @@ where
     A: Future<Output = Result<Credentials, E>> + Send + 'static,
     E: fmt::Display,
 {
-    #[cfg(any(test, feature = "_engine"))]
-    return Provider::new(provide, stay_logged_in);
-    #[cfg(not(any(test, feature = "_engine")))]
     Provider::new(provide)
 }

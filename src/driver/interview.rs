@@ -2,7 +2,6 @@
 //! is for people, and grants nothing.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Frame;

@@ -10,14 +10,14 @@ use leasehold_resp::DecodeError;
 use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, Vote};
 use crate::builder::Builder;
 use crate::error::value::check_label;
-use crate::lock::answer::Reason;
-use crate::lock::names::InvalidName;
 use crate::locker::Locker;
+use crate::names::InvalidName;
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault};
+use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
-use crate::policy::fitness::{Refusal, Times, Unfit};
+use crate::policy::fitness::{Refusal, Unfit};
 use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist};
 use crate::server::cluster::map::BadMap;
 use crate::server::endpoint::{InvalidEndpoint, Part};
@@ -194,7 +194,6 @@ fn reasons() -> Vec<String> {
         Reason::Refusal(Refusal::Unfit(_)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
         Reason::Refusal(Refusal::Quarantined(_)) => Reason::Refusal(Refusal::Quarantined(ms(8_000))),
         Reason::Refusal(Refusal::Settling(_)) => Reason::Refusal(Refusal::Settling(ms(1_500))),
-        Reason::Refusal(Refusal::Moved(_)) => Reason::Refusal(Refusal::Moved(ms(8_000))),
         Reason::OtherLimit { .. } => Reason::OtherLimit { theirs: 0, ours: 3 },
         Reason::Unsettled(_) => Reason::Unsettled(said("READONLY x")),
         Reason::Refused(_) => Reason::Refused(said("ERR what it said")),
@@ -220,7 +219,6 @@ fn unfit() -> Vec<String> {
         Unfit::SameAs(_) => Unfit::SameAs("10.0.0.1:6379".into()),
         Unfit::Evicts(_) => Unfit::Evicts("allkeys-lru".into()),
         Unfit::Forgets => Unfit::Forgets,
-        Unfit::Moved(_) => Unfit::Moved(Times(3)),
         Unfit::Unreadable(_) => Unfit::Unreadable("run_id"),
     ]
 }
@@ -238,7 +236,6 @@ fn connections() -> Vec<String> {
         OpenError::HungUp(_) => OpenError::HungUp(broken()),
         OpenError::NotRedis(_) => OpenError::NotRedis(DecodeError::UnknownType(b'<')),
         OpenError::Connecting => OpenError::Connecting,
-        OpenError::Replaced => OpenError::Replaced,
         OpenError::RuntimeGone => OpenError::RuntimeGone,
         OpenError::Broken(_) => OpenError::Broken(broken()),
         OpenError::Refused { .. } =>
@@ -270,23 +267,14 @@ fn outcomes() -> Vec<String> {
         Fault::Timeout(_) => Fault::Timeout(ms(500)),
         Fault::TooFar { .. } => Fault::TooFar { within: ms(500), greeting: ms(620) },
         Fault::Silent(_) => Fault::Silent(ms(1_000)),
-        Fault::OnlyPushes(_) => Fault::OnlyPushes(ms(1_000)),
         Fault::ClosedByServer => Fault::ClosedByServer,
-        Fault::ClosedByUs => Fault::ClosedByUs,
-        Fault::RuntimeGone => Fault::RuntimeGone,
-        Fault::Full(_) => Fault::Full(ms(500)),
         Fault::Io(_) => Fault::Io(Arc::new(io_error())),
         Fault::Decode(_) => Fault::Decode(DecodeError::InvalidInteger),
-        Fault::TurnedAway(_) => Fault::TurnedAway(said("ERR max number of clients reached")),
         Fault::Unsolicited => Fault::Unsolicited,
         Fault::Misplaced => Fault::Misplaced,
-        Fault::Unproved(_) => Fault::Unproved(2_097_152),
-        Fault::Unsealed(_) => Fault::Unsealed(said("ERR unknown command 'ECHO'")),
         Fault::Unexpected => Fault::Unexpected,
-        Fault::TooLarge { .. } => Fault::TooLarge { bytes: 9_000_000, most: 4_194_304 },
     ];
     all.extend(each![
-        Failure::NotSent(_) => Failure::NotSent(Fault::Full(ms(500))),
         Failure::Unknown(_) => Failure::Unknown(Fault::Timeout(ms(500))),
     ]);
     all

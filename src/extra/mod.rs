@@ -12,14 +12,13 @@ mod queue;
 #[cfg(any(test, feature = "sentinel"))]
 mod releases;
 mod script;
-#[cfg(any(test, feature = "sharing"))]
+#[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
 pub(crate) mod sharing;
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) mod takeover;
 
 pub(crate) use self::queue::QUEUE;
 #[cfg(any(test, feature = "sentinel"))]
-#[cfg_attr(any(test, feature = "_engine"), allow(unused_imports))]
 pub(crate) use self::releases::Releases;
 pub(crate) use self::script::script;
 use crate::machine::Script;

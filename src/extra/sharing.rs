@@ -55,8 +55,8 @@ impl Sharing {
     }
 }
 
-pub(super) const SHARE: Script = script(&script!("share.lua"));
-pub(super) const PROLONG: Script = script(&script!("prolong.lua"));
+pub(crate) const SHARE: Script = script(&script!("share.lua"));
+pub(crate) const PROLONG: Script = script(&script!("prolong.lua"));
 
 /// Some of the lock; in the place of the whole one, it keeps a share of that.
 static SHARES: Kind = Kind {

@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::mem;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use leasehold_resp::Frame;
 

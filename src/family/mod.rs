@@ -6,7 +6,6 @@
 //! its code.
 
 pub(crate) mod agreement;
-#[cfg_attr(any(test, feature = "_engine"), path = "asking/engine.rs")]
 mod asking;
 pub(crate) mod barrier;
 pub(crate) mod idempotency;

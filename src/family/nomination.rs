@@ -3,9 +3,9 @@
 use super::agreement::is_accepted;
 use super::asking::Purpose;
 use super::site::Site;
+use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
-use crate::front::Front;
 use crate::names::Names;
 use crate::policy::Verdict;
 use crate::server::script::{Script, script};

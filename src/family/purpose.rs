@@ -9,9 +9,5 @@ pub(crate) enum Purpose<W> {
     /// To act on it. A server that may not vote is not asked.
     Act,
     /// As [`Purpose::Act`]; and this is to hear of changes to what is read.
-    #[cfg_attr(
-        any(test, feature = "_engine"),
-        allow(dead_code, reason = "the engine knows by the key who is to hear")
-    )]
     Watch(W),
 }

@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
+use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
-use crate::front::Front;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};

@@ -9,9 +9,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fencing::{Fenced, Fencing, FencingToken};
-#[cfg(any(test, feature = "_engine"))]
-use super::lease::Lease;
-#[cfg(not(any(test, feature = "_engine")))]
 use crate::api::Lease;
 use crate::error::{Error, Report};
 use crate::policy::Loss;
@@ -40,8 +37,6 @@ impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
     pub(crate) fn new(lease: Lease) -> Self {
-        #[cfg(any(test, feature = "_engine"))]
-        lease.begin_rest();
         let fencing = F::from_token(lease.token());
         Self { lease, fencing }
     }
@@ -384,45 +379,5 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
             .field("remaining", &self.remaining())
             .field("fencing", &self.fencing)
             .finish()
-    }
-}
-
-#[cfg(any(test, feature = "_engine"))]
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::support::{RedisServer, eventually, soon};
-    use crate::{Locker, Unfenced};
-
-    fn travels<T: Send + Sync + Unpin + 'static>() {}
-
-    #[test]
-    fn guards_travel_between_threads() {
-        travels::<Guard<Fenced>>();
-        travels::<Guard<Unfenced>>();
-    }
-
-    #[tokio::test]
-    async fn servers_tell_of_a_lease_that_was_renewed_and_of_none_that_has_ended() {
-        const SHORT: Duration = Duration::from_millis(900);
-        let server = RedisServer::start();
-        let locker = Locker::builder().node(server.url()).ttl(SHORT).connect().await.unwrap();
-        let released = locker.lock("a").await.unwrap();
-        let dropped = locker.lock_all(["b", "c"]).await.unwrap();
-        let lost = locker.lock("d").await.unwrap();
-        let core = Arc::clone(&released.lease.hold().core);
-        let told = || core.watchers().kept().len();
-        assert_eq!(told(), 0, "none has been renewed");
-        eventually("each key is told of", || told() == 4).await;
-        released.release().await.unwrap();
-        eventually("its key is not", || told() == 3).await;
-        drop(dropped);
-        eventually("nor are those", || told() == 1).await;
-        server.cli(&["DEL", "d"]);
-        assert_eq!(soon("its loss", lost.lost()).await, Loss::Gone);
-        drop(lost);
-        eventually("nothing is left of it", || told() == 0).await;
     }
 }

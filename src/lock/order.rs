@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::names::Names;
 use super::one_or_many::OneOrMany;
-use super::row::Sharing;
 use crate::error::value::{ID_LENGTH, Mark};
+use crate::extra::sharing::Sharing;
+use crate::names::Names;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, however it is granted.
@@ -24,8 +24,6 @@ pub(crate) struct Order {
     pub(crate) seize: Option<Seize>,
     /// What is wanted of a lock that others may have shares of.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether it is kept for a request that waits for others too, and nobody has a guard of it.
-    pub(crate) is_part: bool,
 }
 
 /// The owner from which a lock is taken.
@@ -54,21 +52,4 @@ pub(crate) struct Wish {
     pub(crate) is_fair: bool,
     /// Whether a lock is refused at once that a guard of the same locker holds.
     pub(crate) refuses_own: bool,
-}
-
-#[cfg(any(test, feature = "_engine"))]
-impl Wish {
-    /// Whether a queue may decide: not where attempts are counted.
-    pub(super) fn may_queue(&self) -> bool {
-        !self.retry.is_counted()
-    }
-
-    /// The lock in whose line it waits in its process; none where others may have shares at the same time.
-    pub(super) fn line(&self) -> Option<&Names> {
-        self.names.last().filter(|_| !self.is_for_share())
-    }
-
-    pub(super) fn is_for_share(&self) -> bool {
-        self.order.sharing.is_some_and(|sharing| sharing.share.is_some())
-    }
 }

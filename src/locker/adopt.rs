@@ -2,8 +2,8 @@
 
 use super::Locker;
 use crate::error::Error;
-use crate::lock::names::Names;
 use crate::lock::order::Seize;
+use crate::names::Names;
 use crate::policy::Wait;
 use crate::request::LockRequest;
 use crate::ticket::Ticket;

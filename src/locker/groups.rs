@@ -4,14 +4,11 @@ use super::Locker;
 #[cfg(doc)]
 use crate::Guard;
 use crate::error::Error;
-use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
-#[cfg(any(test, feature = "_engine"))]
-use crate::lock::together::begin_all;
+use crate::names::Names;
 use crate::policy::Wait;
 use crate::request::LockRequest;
 use crate::request::any::begin_any;
-#[cfg(not(any(test, feature = "_engine")))]
 use crate::request::together::begin_all;
 
 impl Locker {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::spot::{Spot, Watcher};
+use crate::api::Locker as Front;
 use crate::error::value::{ID_LENGTH, holder_of};
-use crate::front::Front;
 use crate::lock::scripts;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;

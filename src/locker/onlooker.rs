@@ -6,8 +6,8 @@ use tokio::time::sleep;
 
 use super::look::{Looked, look_all};
 use super::spot::Watcher;
+use crate::api::Locker as Front;
 use crate::clock;
-use crate::front::Front;
 use crate::names::Names;
 use crate::policy::{Moment, Next, Rest, Retry, RetryState, Setback, Wait};
 use crate::race::{First, race};

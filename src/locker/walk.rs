@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::spot::Spot;
 use super::view::{ServerFailure, report};
+use crate::api::Locker as Front;
 use crate::error::Error;
-use crate::front::Front;
 use crate::net::reason::Reason;
 
 /// With it every scan begins, and says that it has ended.

@@ -8,7 +8,6 @@ use super::core::{Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::{Kind, Words};
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
-use super::link::What;
 use super::owner::Owner;
 use crate::names::Names;
 use crate::policy::{

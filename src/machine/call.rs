@@ -7,8 +7,6 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_resp::Frame;
-
 use super::calls::{Call, Called, State, UnderWay};
 use super::core::{Effect, Happening, Machine};
 use super::ids::CallId;
@@ -231,6 +229,7 @@ mod tests {
     use std::task::{Wake, Waker};
 
     use bytes::Bytes;
+    use leasehold_resp::Frame;
 
     use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
     use super::super::{Fault, Login, Script};

@@ -11,7 +11,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Counted;
-use super::link::{Place, Reply, To, What};
+use super::link::{Place, Reply, What};
 use crate::policy::Moment;
 
 /// It takes this part of the timeout at most.

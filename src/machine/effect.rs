@@ -8,6 +8,7 @@ use super::link::Fault;
 
 /// What a driver has to do beside sending.
 #[derive(Debug)]
+#[allow(dead_code, reason = "what it is about is said, though not every driver asks")]
 pub(crate) enum Effect {
     /// Get credentials, dial and make the handshake, all within this time: [`Machine::connected`] or
     /// [`Machine::disconnected`].

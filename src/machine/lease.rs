@@ -16,8 +16,8 @@ use super::owner::Owner;
 use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::{
-    Attempt, Bounds, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, Retry, RetryState,
-    Setback, Tally, Term, Wait,
+    Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
+    Term,
 };
 
 /// Round trips of the others, and time beside them, that a server is given to answer where the servers together could

@@ -172,8 +172,4 @@ mod tests {
         let dials = |it: &&Effect| matches!(it, Effect::Dial(0, _));
         assert_eq!(bench.effects.iter().filter(dials).count(), 1);
     }
-
-    fn release(at: u64) -> Command {
-        Command { bytes: at.to_string().as_bytes().into(), ..Command::new(true) }
-    }
 }

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::{Link, To, What};
+use super::link::{To, What};
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };

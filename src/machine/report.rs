@@ -8,7 +8,7 @@ use super::answer::{Answer, Kept};
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Fault, Place, To, What};
+use super::link::{Fault, Place, What};
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.

@@ -13,7 +13,7 @@ use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Votes};
-use super::link::{To, What};
+use super::link::What;
 use super::subscription::Told;
 use crate::policy::{Attempt, Ballot, Failing, Grant, Moment, Relay, Setback, Term, WaiterState};
 

@@ -10,38 +10,12 @@
 //! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
 //! `pushes` hears what answers nothing; `handshake` makes a connection usable, or an `open_error` says why none is; `lane` keeps one for callers.
 
-#[cfg(any(test, feature = "_engine"))]
-pub mod connection;
-#[cfg(any(test, feature = "_engine"))]
-pub mod dialect;
-#[cfg(any(test, feature = "_engine"))]
-pub mod handshake;
-#[cfg(any(test, feature = "_engine"))]
-pub mod lane;
-#[cfg(any(test, feature = "_engine", feature = "cluster", feature = "sentinel"))]
+#[cfg(any(test, feature = "cluster", feature = "sentinel"))]
 pub mod limits;
 pub mod open_error;
-#[cfg(any(test, feature = "_engine"))]
-pub mod outbox;
 pub mod outcome;
-#[cfg(any(test, feature = "_engine"))]
-pub mod owed;
-#[cfg(any(test, feature = "_engine"))]
-pub mod pipeline;
-#[cfg(any(test, feature = "_engine"))]
-pub mod proof;
-#[cfg(any(test, feature = "_engine"))]
-pub mod pushes;
 pub(crate) mod reason;
 pub mod refusal;
-#[cfg(any(test, feature = "_engine"))]
-pub mod reply;
-#[cfg(any(test, feature = "_engine"))]
-mod sending;
-#[cfg(any(test, feature = "_engine", feature = "testing"))]
-mod sync;
-#[cfg(any(test, feature = "_engine"))]
-mod tasks;
 #[cfg(feature = "tls")]
 pub mod tls;
 /// Without the feature there is no way to have a client of TLS.
@@ -62,7 +36,3 @@ pub mod tls {
     }
 }
 pub mod transport;
-#[cfg(any(test, feature = "_engine"))]
-mod words;
-#[cfg(any(test, feature = "_engine"))]
-mod writing;

@@ -57,9 +57,6 @@ pub enum OpenError {
     /// There is none yet.
     #[error("not connected yet")]
     Connecting,
-    /// There will be none any more.
-    #[error("another server has replaced this one")]
-    Replaced,
     /// The runtime that was to keep the connection has ended.
     #[error(
         "the tokio runtime on which this locker connected has ended: connect again on this one"
@@ -89,15 +86,12 @@ pub enum OpenError {
 
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
-        let (Failure::NotSent(fault) | Failure::Unknown(fault)) = &failure;
+        let Failure::Unknown(fault) = &failure;
         let objection = match fault {
             // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
             Fault::Io(error) => Self::of_tls(error),
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
-            // As it would read had it come a moment later.
-            Fault::TurnedAway(error) => Some(Self::Refused { step: "HELLO", error: error.clone() }),
             Fault::Decode(error @ DecodeError::UnknownType(_)) => Some(Self::NotRedis(*error)),
-            Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
             _ => None,
         };
         objection.unwrap_or(Self::Broken(failure))

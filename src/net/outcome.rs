@@ -1,23 +1,16 @@
-//! What became of a command: replied, not sent, or unknown.
+//! Why a command has no reply.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_resp::{DecodeError, Frame};
+use leasehold_resp::DecodeError;
 
-use super::refusal::ServerError;
 use crate::policy::Units;
-
-/// The end of one command: its reply (an error reply included), or why there is none.
-pub type Outcome = Result<Frame, Failure>;
 
 /// Why a command has no reply.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// No byte of it reached the socket: the server never saw it.
-    #[error("not sent: {0}")]
-    NotSent(Fault),
     /// Some or all of it was sent: the server may have run it, may still, or never will.
     #[error("outcome unknown: {0}")]
     Unknown(Fault),
@@ -43,53 +36,24 @@ pub enum Fault {
     /// The server read and wrote nothing for this long, and the connection was given up.
     #[error("the server sent nothing for {} while commands waited", Units(*.0))]
     Silent(Duration),
-    /// The server sent pushes, and not the reply that was due.
-    #[error("the server sent pushes but no reply for {} while commands waited", Units(*.0))]
-    OnlyPushes(Duration),
     /// The server closed the connection.
     #[error("the server closed the connection")]
     ClosedByServer,
-    /// We closed the connection.
-    #[error("this process closed the connection")]
-    ClosedByUs,
-    /// The runtime that the connection was made on has ended, so nobody reads replies.
-    #[error("the tokio runtime that opened the connection has ended")]
-    RuntimeGone,
-    /// Too much was in flight for too long.
-    #[error("the connection had no room within {:.1}: too many commands wait for replies", Units(*.0))]
-    Full(Duration),
     /// The operating system reported an error of the socket.
     #[error("the connection failed: {0}")]
     Io(Arc<io::Error>),
     /// The server sent bytes that are not its protocol.
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
-    /// The server said what is wrong before anything was asked of it.
-    #[error("the server turned the connection away: {0}")]
-    TurnedAway(ServerError),
     /// The server answered a command that nobody sent.
     #[error("the server sent a reply to no command")]
     Unsolicited,
     /// A reply was lost on the way or added to the others: none can be told from another's.
     #[error("the server's replies do not match the commands that wait for them")]
     Misplaced,
-    /// Too much came behind a reply that nothing proved: this many bytes.
-    #[error("the server sent {0} bytes behind a reply, and nothing that proves it")]
-    Unproved(usize),
-    /// The server did not give what tells its replies apart.
-    #[error("the server's replies cannot be told apart: {0}")]
-    Unsealed(ServerError),
     /// The reply to a command was none that this command has.
     #[error("the server sent a reply that the command cannot have")]
     Unexpected,
-    /// The command is larger than all that may be in flight on a connection.
-    #[error("a command of {bytes} bytes exceeds the {most} bytes that may be in flight")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The bound.
-        most: usize,
-    },
 }
 
 impl Fault {

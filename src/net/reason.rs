@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::open_error::OpenError;
-use super::outcome::{Failure, Fault};
+use super::outcome::Failure;
 use super::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use super::tls::TlsFault;
 use crate::error::FailureKind;
+use crate::policy::Units;
 use crate::policy::fitness::Refusal;
-use crate::policy::{Failing, Units};
 
 /// Why a server gave no usable answer.
 #[derive(Clone, Debug)]
@@ -35,22 +35,6 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// As an attempt counts it.
-    pub(crate) fn failing(&self) -> Failing {
-        match self {
-            Self::NoReply(Failure::Unknown(Fault::Timeout(_) | Fault::TooFar { .. })) => {
-                Failing::Late
-            }
-            Self::Refusal(
-                Refusal::Quarantined(wait) | Refusal::Settling(wait) | Refusal::Moved(wait),
-            ) => Failing::Quarantined(*wait),
-            _ if matches!(self.kind(), FailureKind::Auth | FailureKind::Misuse) => {
-                Failing::Hopeless
-            }
-            _ => Failing::Otherwise,
-        }
-    }
-
     /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
@@ -60,13 +44,10 @@ impl Reason {
     #[inline(never)]
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
-            Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {
-                FailureKind::Unknown
-            }
-            Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
-            Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
+            Self::NoReply(_) | Self::Unexpected | Self::Unanswered => FailureKind::Unknown,
+            Self::BreakerOpen(_) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
-            Self::Refusal(Refusal::Settling(_) | Refusal::Moved(_)) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
             Self::Unsettled(_) => FailureKind::Unavailable,
@@ -123,12 +104,6 @@ impl std::fmt::Display for Reason {
                 f,
                 "not asked, as it was just promoted and the old master may still grant leases: it may \
                  grant in {:.1}",
-                Units(*wait)
-            ),
-            Self::Refusal(Refusal::Moved(wait)) => write!(
-                f,
-                "not asked, as its name has led to another server, and the one before may have granted \
-                 leases that still run: it may grant in {:.1}",
                 Units(*wait)
             ),
             Self::OtherLimit { theirs, ours } => {

@@ -67,12 +67,6 @@ impl ServerError {
         self.text().contains("access") && self.text().contains("channel")
     }
 
-    /// Whether the server would say the same to each repetition.
-    #[must_use]
-    pub fn is_denial(&self) -> bool {
-        matches!(self.code(), Code::Permission | Code::Unsupported | Code::WrongType)
-    }
-
     /// The same, where it is known what the user lacks.
     #[must_use]
     pub fn lacking(self, right: String) -> Self {
@@ -90,13 +84,6 @@ impl ServerError {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
-    }
-
-    /// Whether the server runs no command for now, and so has not run this one either: a script holds the
-    /// server up, or the server loads its data.
-    #[must_use]
-    pub fn ran_nothing(&self) -> bool {
-        ["BUSY ", "LOADING "].iter().any(|code| self.text().starts_with(code))
     }
 
     /// What it means.

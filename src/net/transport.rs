@@ -263,20 +263,6 @@ impl WriteHalf {
         }
     }
 
-    /// The other end's address; none of a socket that has no more than one, or has ended.
-    #[cfg(test)]
-    pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(half) => half.peer_addr().ok(),
-            #[cfg(feature = "tls")]
-            Self::Tls(half) => half.peer(),
-            #[cfg(unix)]
-            Self::Unix(_) => None,
-            #[cfg(any(test, feature = "testing"))]
-            Self::Simulated(_) => None,
-        }
-    }
-
     /// Ends the connection in both directions, whatever else still holds a half of it.
     pub(crate) fn shut_down(&self) {
         #[cfg(unix)]

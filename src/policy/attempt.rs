@@ -270,11 +270,6 @@ impl Attempt {
         self.ballot
     }
 
-    /// Whether `token`, which was drawn from a counter, is of a counter that lives.
-    pub(crate) fn believes(&self, token: u64) -> bool {
-        self.ballot.is_some_and(|ballot| ballot.believes(token))
-    }
-
     /// What the answers to the present round lead to; `wall_micros` is the wall clock, for a first
     /// proposal.
     pub(crate) fn ended(

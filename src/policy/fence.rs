@@ -1,19 +1,11 @@
-use super::Moment;
-
 /// The largest token: Lua and JavaScript hold integers exactly only below 2^53.
 const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The smallest token that one server alone issues: a clock in microseconds that has run for a second.
 /// The numbers that answer other questions are below.
 const TOKEN_MIN: u64 = 1_000_000;
 
-/// No server's clock is before this in microseconds, the year 2020: what a counter has that began again
-/// is far below.
-const DRAWN_MIN: u64 = 1_577_836_800_000_000;
 pub(super) const SECOND_MICROS: u64 = 1_000_000;
 pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
-/// A token that was drawn from a counter is believed this far from the drawer's own clock, in microseconds.
-const DRAWN_OFF_MAX: u64 = DAY_MICROS;
-
 /// The token that one attempt proposes.
 ///
 /// The rules (safety rule 8, `scripts/acquire.lua`):
@@ -49,49 +41,6 @@ const DRAWN_OFF_MAX: u64 = DAY_MICROS;
 /// off its clock: one more than the counter, or its clock. Then the server is the one that proposes, and the claim holds with
 /// q = N = 1. An owner that was outbid proposes again:
 /// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
-///
-/// # A token that is drawn
-///
-/// One server alone can do without the script (`lock/direct.rs`): the owner takes the lock by `SET NX`,
-/// draws its token by `INCRBY fence 1`, and proves by `GET lock`, behind the draw and on the same connection,
-/// that the lock is still its own. These are several commands, and others' may come between: a thief takes the
-/// lock (`scripts/seize.lua`), or somebody deletes it and another takes it.
-///
-/// *Claim.* While the counter lives, a number that counts is above the tokens of all that held the lock before
-/// its owner, and below those of all that hold it later. *Proof.* An owner's value is written under the
-/// lock by its own `SET` alone, and never again once it is gone: no id is used twice. So where `GET` finds that value,
-/// with or without the byte 0 that says that somebody waits, nobody else has had the lock between the `SET` and
-/// the `GET`. All that held it before got their tokens before the `SET`, hence before the draw; all that hold
-/// it later get theirs behind the `GET`, hence behind the draw. The counter only rises: so their tokens are smaller
-/// and larger. ∎ Without the `GET` a thief's token t may be followed by the victim's draw of t + 1. Where it finds
-/// another value or none, the number is nobody's token and its owner holds nothing: the script is asked.
-///
-/// Draws that lead to no lease leave gaps. What is left is a counter that does not live, or lives on borrowed time:
-///
-/// - A counter that is *lost* (evicted, flushed, expired) begins again at 1, far below [`DRAWN_MIN`].
-/// - A counter *expires* seven days after a script has set it, and a draw does not renew that. So a
-///   draw is believed only up to [`DRAWN_OFF_MAX`] from the drawer's own clock. That clock goes on and
-///   the counter hardly does (it would take a million draws a second): after two days at most the
-///   drawer asks the script, which sets the counter again.
-/// - A counter that is *set back* (a server that begins with an old snapshot, a replica that is
-///   promoted and had not heard all) looks like one that is well. Where the server's connections end with
-///   that, it is enough that a name is drawn for on a connection only once the script has accepted a token
-///   for it on that connection: this proposes the clock, as ever, which has moved on past all that was
-///   drawn before.
-/// - A server that is *demoted and promoted again* may have an older counter too, and closes no
-///   connections. So the right to draw for a name lapses a second after its last use ([`Tick`]), judged when the
-///   answer is there; and it ends at once, for all names of the connection, where the server refuses anything there
-///   because it is a replica (`READONLY`) or does not serve the key (`MOVED`): that comes ahead of the replies to
-///   all that it carries out once it rules again.
-///
-/// In each case a token is given out only once the script has accepted one: a token that is not believed is
-/// never seen by anybody. `policy/model/draw.rs` searches this, and finds a breach without each of the rules.
-///
-/// Not covered are clocks of many drawers that are wrong by different days, one after the other, so
-/// that each believes the counter in its turn until it expires, with a server's clock that was
-/// set back meanwhile; a server that is demoted, loses what it knew, and is promoted between two uses that are
-/// less than a second apart, while nothing that it refuses comes over the connection; and a counter that is set
-/// back behind the connections' backs: by hand, or by a proxy that keeps them while the server behind it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,
@@ -138,11 +87,6 @@ impl Ballot {
         self.proposal
     }
 
-    /// Whether `token`, which was drawn from a counter, is of a counter that lives: see above.
-    pub(crate) fn believes(self, token: u64) -> bool {
-        token >= DRAWN_MIN && token.abs_diff(self.proposal) <= DRAWN_OFF_MAX
-    }
-
     /// Whether `token`, as servers say that they issued it, can answer this proposal: the proposal itself,
     /// unless servers choose the token.
     pub(crate) fn accepts(self, token: u64, servers_choose: bool) -> bool {
@@ -154,49 +98,9 @@ impl Ballot {
     }
 }
 
-/// Half a second of a clock: when a right to draw was used last.
-///
-/// A use counts from before it was asked for. In its own tick and in the next one it is less than a second ago.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tick(u64);
-
-const TICK_NANOS: u64 = 500_000_000;
-
-impl Tick {
-    pub(crate) fn of(now: Moment) -> Self {
-        Self(now.as_nanos() / TICK_NANOS)
-    }
-
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn before(self) -> Self {
-        Self(self.0.saturating_sub(1))
-    }
-
-    /// Whether a right that was used in this tick is still good at `now`.
-    pub(crate) fn lasts_to(self, now: Moment) -> bool {
-        Self::of(now).0 <= self.0 + 1
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn a_right_lapses_within_a_second_of_its_last_use() {
-        let moment = |millis| Moment::default().after(Duration::from_millis(millis));
-        for used in [0, 499, 500, 999, 86_400_250] {
-            let tick = Tick::of(moment(used));
-            assert!(tick.lasts_to(moment(used + 500)), "{used}");
-            assert!(!tick.lasts_to(moment(used + 1000)), "{used}");
-            assert_eq!(Tick::of(moment(used + 500)).before(), tick);
-        }
-    }
 
     #[test]
     fn a_proposal_follows_the_wall_clock() {
@@ -225,20 +129,6 @@ mod tests {
         }
         assert!(!ballot.accepts(1, true));
         assert!(!ballot.accepts(1 << 53, true));
-    }
-
-    #[test]
-    fn a_token_that_was_drawn_has_to_be_of_this_time() {
-        let now = 1_763_800_000_000_000;
-        let ballot = Ballot::new(now);
-        for near in [now - DRAWN_OFF_MAX, now, now + DRAWN_OFF_MAX] {
-            assert!(ballot.believes(near), "{near}");
-        }
-        for far in [0, 1, 2, now - DRAWN_OFF_MAX - 1, now + DRAWN_OFF_MAX + 1, 1 << 53, u64::MAX] {
-            assert!(!ballot.believes(far), "{far}");
-        }
-        // Of a clock that has never been set, or is set back to its beginning.
-        assert!(!Ballot::new(0).believes(1) && !Ballot::new(DRAWN_MIN).believes(DRAWN_MIN - 1));
     }
 
     /// Safety rule 16: a clock that is far ahead harms nobody else.

@@ -65,9 +65,6 @@ pub(crate) enum Refusal {
     /// It was promoted while the master before it still granted leases, of which it knows nothing;
     /// how much longer clients may take to notice.
     Settling(Duration),
-    /// It was met while connections led to another run, which may have granted leases of which it knows
-    /// nothing; how much longer they may last.
-    Moved(Duration),
 }
 
 /// What is wrong with a server.
@@ -79,7 +76,6 @@ pub(crate) enum Unfit {
     SameAs(String),
     Evicts(String),
     Forgets,
-    Moved(Times),
     Unreadable(&'static str),
 }
 
@@ -112,27 +108,9 @@ impl fmt::Display for Unfit {
                 write!(f, "may evict locks (maxmemory-policy {}): set noeviction", Shown(policy))
             }
             Self::Forgets => write!(f, "appendonly no: {FORGETS}: {KEEP}"),
-            Self::Moved(times) => write!(
-                f,
-                "the name has led to another server while connections to the one before were open, {times}: let it \
-                 lead to one server, and restart clients that may be connected to another"
-            ),
             Self::Unreadable(field) => {
                 write!(f, "its INFO lacks {field}: give the address of the server itself, not of a proxy")
             }
-        }
-    }
-}
-
-/// How often something has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Times(pub(crate) u32);
-
-impl fmt::Display for Times {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => f.write_str("once"),
-            times => write!(f, "{times} times"),
         }
     }
 }

@@ -1,15 +1,13 @@
 //! The life of one lease for its holder: every change of its state is here.
 //!
 //! ```text
-//!               Granted            Release
-//!   Acquiring ───────────▶ Held ─────────────▶ Releasing
-//!       │                 │ ▲ │ ◀──────────────  │    │
-//!       │         Extended╰─╯ │ Lost,   Stays    │    │Ended(Lost):
-//!       │ Release             │ or its time Ended│    │the key was
-//!       ▼                     │ is over         │     │not there
-//!   Released ◀────────────────│─────────────────╯     │
-//!                             ▼                       │
-//!                            Lost ◀───────────────────╯
+//!                 Release
+//!         Held ─────────────▶ Releasing ──────▶ Released
+//!        │ ▲ │ ◀──────────────  │        Ended
+//! Extended╰╯ │ Lost,   Stays    │Ended(Lost):
+//!            │ or its time      │the key was
+//!            │ is over          │not there
+//!            ╰─────▶ Lost ◀─────╯
 //! ```
 //!
 //! Three rules hold in every order of events. A lease that anybody was told is lost stays lost, for
@@ -22,13 +20,11 @@ use super::{Loss, Moment};
 /// Where a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LeaseState {
-    /// It is asked for. Its owner may have it on some servers.
-    Acquiring,
     /// It is its holder's `until` then.
     Held { until: Moment },
     /// Its holder gives it back, and does not know yet what becomes of that.
     Releasing,
-    /// It was given back, or handed on, or never granted.
+    /// It was given back, or handed on.
     Released,
     /// It ended before it was given back.
     Lost(Loss),
@@ -37,8 +33,6 @@ pub(crate) enum LeaseState {
 /// What happens to a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseEvent {
-    /// A quorum granted it.
-    Granted { until: Moment },
     /// A quorum extended it.
     Extended { until: Moment },
     /// Time went by.
@@ -64,8 +58,6 @@ pub(crate) enum End {
     HandedOver,
     /// Given to a ticket, which another process may turn into a lease.
     Ticketed,
-    /// Given back by a request that did not tell its caller of it.
-    Withdrawn,
     Lost(Loss),
 }
 
@@ -94,8 +86,6 @@ impl LeaseState {
                 to(Self::Held { until: known.max(until) })
             }
             (Self::Held { .. }, LeaseEvent::Release) => to(Self::Releasing),
-            (Self::Acquiring, LeaseEvent::Granted { until }) => to(Self::Held { until }),
-            (Self::Acquiring, LeaseEvent::Release) => to(Self::Released),
             (Self::Releasing, LeaseEvent::Stays { until }) if until <= now => lost(overdue(until)),
             (Self::Releasing, LeaseEvent::Stays { until }) => to(Self::Held { until }),
             (Self::Releasing, LeaseEvent::Ended(End::Lost(why))) => lost(why),
@@ -117,11 +107,6 @@ impl LeaseState {
 
     pub(crate) fn is_held(self) -> bool {
         self.until().is_some()
-    }
-
-    /// Its holder, or the locker at its end, has given it back: there is nothing to renew any more.
-    pub(crate) fn is_given_back(self) -> bool {
-        matches!(self, Self::Releasing | Self::Released | Self::Lost(Loss::ShutDown))
     }
 }
 
@@ -171,7 +156,6 @@ mod tests {
     #[test]
     fn in_every_order_of_events_a_lease_ends_once_and_its_end_is_final() {
         let events = [
-            LeaseEvent::Granted { until: at(10) },
             LeaseEvent::Extended { until: at(5) },
             LeaseEvent::Extended { until: at(20) },
             LeaseEvent::Passed,
@@ -183,7 +167,7 @@ mod tests {
             ended(End::Ticketed),
             ended(End::Lost(Loss::NoQuorum)),
         ];
-        let life = Life { state: LeaseState::Acquiring, ends: Vec::new() };
+        let life = Life { state: LeaseState::Held { until: at(10) }, ends: Vec::new() };
         let mut seen = Vec::new();
         life.explore(&events, 0, 6, &mut seen);
         let losses = [Loss::Gone, Loss::NoQuorum, Loss::Expired].map(End::Lost);
@@ -230,17 +214,12 @@ mod tests {
                     assert_eq!(self.ends, [End::Lost(why)], "{told}");
                 }
                 (_, LeaseState::Held { until }) => {
-                    let may_begin = matches!(before, LeaseState::Acquiring | LeaseState::Releasing);
-                    assert!(
-                        may_begin && at(now) < until || before == LeaseState::Acquiring,
-                        "{told}"
-                    );
+                    assert!(before == LeaseState::Releasing && at(now) < until, "{told}");
                 }
                 (LeaseState::Releasing, LeaseState::Lost(_) | LeaseState::Released) => {
                     assert_eq!(self.ends.len(), 1, "{told}");
                 }
-                (_, LeaseState::Lost(_)) => panic!("{told}"),
-                _ => {}
+                (LeaseState::Held { .. }, _) | (_, LeaseState::Releasing) => {}
             }
             before != after.next
         }

@@ -9,8 +9,6 @@ mod backoff;
 mod bounds;
 mod breaker;
 mod error_code;
-#[cfg(any(test, feature = "_engine"))]
-mod exposure;
 #[cfg(feature = "examine")]
 mod failover;
 mod fence;
@@ -23,8 +21,6 @@ mod mastership;
 #[cfg(test)]
 mod model;
 mod moment;
-#[cfg(any(test, feature = "_engine"))]
-mod moved;
 #[cfg(test)]
 pub(crate) mod mutants;
 mod quorum;
@@ -58,34 +54,24 @@ pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
 pub use error_code::Code;
-#[cfg(all(feature = "_engine", not(test)))]
-pub(crate) use exposure::Exposure;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
-#[cfg(not(test))]
-pub(crate) use fence::Tick;
-pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
-#[cfg(all(feature = "_engine", not(test)))]
-pub(crate) use limit::alarm;
+pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
 pub(crate) use limit::waitable;
-pub(crate) use loss::BEAT;
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
 pub(crate) use mastership::Mastership;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
-#[cfg(all(feature = "_engine", not(test)))]
-pub(crate) use moved::moved_until;
 #[cfg(test)]
 #[cfg(feature = "sentinel")]
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, exposure::Exposure, fence::Tick, limit::alarm, moved::moved_until,
-    redelivery::Redelivery, relay::Relay, renewal::extension, restart::quarantine, validity::Term,
-    waiter::WaiterState,
+    attempt::Attempt, redelivery::Redelivery, relay::Relay, renewal::extension,
+    restart::quarantine, validity::Term, waiter::WaiterState,
 };
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict, patience};
@@ -99,8 +85,6 @@ pub(crate) use relay::Relay;
 pub(crate) use relogin::{RELOGIN, relogin_at};
 #[cfg(not(test))]
 pub(crate) use renewal::extension;
-#[cfg(any(test, feature = "_engine"))]
-pub(crate) use renewal::look_at;
 pub(crate) use renewal::{Extension, renew_at, retry_at};
 pub(crate) use restart::Run;
 #[cfg(not(test))]

@@ -1,8 +1,7 @@
 //! Two exhaustive models of Redlock: every behaviour within small bounds, on the policy's own code.
 //!
 //! *Exclusion* ([`lease`], on the [`world`]): two clients, one lock, N servers, time in ticks.
-//! *Fencing* ([`fence`]): attempts and tokens alone, without time; and tokens that are drawn without
-//! the script ([`draw`]). All are searched breadth first
+//! *Fencing* ([`fence`]): attempts and tokens alone, without time. Both are searched breadth first
 //! ([`explore`]), so that a breach comes with a shortest way to it. Real here are `Attempt`,
 //! `LeaseState`, `Ballot` and `quarantine`, with `Quorum` and `Term` in them: they say what is granted,
 //! held, extended and issued. The scripts are copied by hand ([`redis`]).
@@ -138,7 +137,6 @@
 mod apart;
 mod arrive;
 mod attempt;
-mod draw;
 mod explore;
 mod fence;
 mod lease;

@@ -25,12 +25,6 @@ impl Moment {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
 
-    /// This moment and `span` earlier; when the machine booted where that would be before.
-    #[must_use]
-    pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(saturating_nanos(span)))
-    }
-
     /// How long after `earlier` this is; zero where it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
@@ -52,7 +46,6 @@ mod tests {
         assert_eq!(end.after(Duration::from_secs(1)), end);
         assert_eq!(Moment::from_nanos(5).after(Duration::MAX), end);
         assert_eq!(Moment::from_nanos(5).since(end), Duration::ZERO);
-        assert_eq!(Moment::from_nanos(5).before(Duration::MAX), Moment::default());
     }
 
     #[test]

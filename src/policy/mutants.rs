@@ -4,12 +4,8 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
-pub(crate) mod exposure;
-pub(crate) mod fence;
-pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
-pub(crate) mod moved;
 pub(crate) mod redelivery;
 pub(crate) mod relay;
 pub(crate) mod renewal;
@@ -85,9 +81,6 @@ pub(crate) enum Mutant {
     PartyCountsEachTime,
     ArrivalsOutliveTheirGeneration,
     SetBackClockRefills,
-    // What a name that moves has to show: it is tried beside the simulation.
-    RunsNotCompared,
-    GrantsAtOnceAfterAMove,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,
@@ -97,9 +90,6 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    /// Those that a name that moves has to show.
-    pub(crate) const OF_MOVES: [Self; 2] = [Self::RunsNotCompared, Self::GrantsAtOnceAfterAMove];
-
     /// Those that the search of failovers has to notice.
     pub(crate) const OF_SENTINELS: [Self; 5] = [
         Self::OlderOneReturns,

@@ -64,11 +64,6 @@ impl Redelivery {
         self.after_failure(now, random)
     }
 
-    /// Whether it has gone out before, and is only to be repeated at its time.
-    pub(crate) fn is_repetition(&self) -> bool {
-        self.gap.is_some_and(|gap| gap > FIRST_GAP)
-    }
-
     /// It goes out, on another connection than its acquire did. What is to be repeated, and when, if it
     /// is doubtful; what goes out is not doubtful any more, and pointless once the repetition is due.
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {

@@ -65,19 +65,6 @@ pub(crate) fn retry_at(
     Some(now.after(delay.min(until_last)))
 }
 
-/// When to look after a lease of which a server tells at `now` that something happened to its key,
-/// if that was done for the same reason at `looked_at` before; `None` if it is planned for then.
-///
-/// At once, but not again and again. To look is to renew, which is itself something that happens to
-/// the key, and wakes those that wait for it. If they then try, and a server lets them in that has lost
-/// the lease, the holder is told of that: each would keep the other busy.
-#[cfg(any(test, feature = "_engine"))]
-pub(crate) fn look_at(now: Moment, looked_at: Moment, ttl: Duration) -> Option<Moment> {
-    // Of a very short lease no renewal is put off by it for long.
-    let apart = soonest(ttl).min(ttl / LONGEST_SHARE);
-    (looked_at < now).then(|| now.max(looked_at.after(apart)))
-}
-
 fn soonest(ttl: Duration) -> Duration {
     (ttl / FIRST_SHARE).clamp(FIRST_MIN, FIRST_MAX)
 }
@@ -107,18 +94,6 @@ mod tests {
             retry_at(at(0), failed, ms(6000), at(6000), u64::MAX).unwrap().since(at(0)).as_millis()
         };
         assert_eq!([0, 1, 2, 3, 4, 90].map(delay), [99, 199, 399, 799, 999, 999]);
-    }
-
-    #[test]
-    fn a_lease_is_looked_after_at_once_but_not_again_and_again() {
-        let looked_at = at(500);
-        assert_eq!(look_at(at(1000), looked_at, ms(6000)), Some(at(1000)));
-        assert_eq!(look_at(at(501), looked_at, ms(6000)), Some(at(600)));
-        assert_eq!(look_at(at(501), looked_at, ms(60)), Some(at(505)));
-        assert_eq!(look_at(at(501), looked_at, ms(86_400_000)), Some(at(700)));
-        assert_eq!(look_at(at(501), looked_at, ms(12)), Some(at(502)));
-        assert_eq!(look_at(at(500), looked_at, ms(6000)), None, "that look is still to come");
-        assert_eq!(look_at(at(499), looked_at, ms(6000)), None);
     }
 
     #[test]

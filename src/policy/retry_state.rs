@@ -121,11 +121,6 @@ impl RetryState {
         self.retry.delay(0, random)
     }
 
-    /// How long it has gone on.
-    pub(crate) fn waited(&self, now: Moment) -> Duration {
-        now.since(self.began_at)
-    }
-
     /// For how long servers have failed in a row.
     pub(crate) fn failing_for(&self, now: Moment) -> Duration {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
@@ -135,11 +130,6 @@ impl RetryState {
     /// waited.
     pub(crate) fn goes_on_from(&mut self, first: &Self) {
         self.failing_since = first.failing_since.map(|since| since.max(self.began_at));
-    }
-
-    /// The servers have answered meanwhile.
-    pub(crate) fn note_answered(&mut self) {
-        self.failing_since = None;
     }
 
     /// What to do after `setback` at `now`, given 64 random bits; `is_news` where the lock has

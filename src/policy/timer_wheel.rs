@@ -94,30 +94,21 @@ impl<T> TimerWheel<T> {
         is_there
     }
 
-    pub(crate) fn remove(&mut self, entry: TimerKey) -> Option<T> {
-        self.vacate(entry).and_then(Option::take)
-    }
-
-    /// As [`TimerWheel::remove`], of an item that is not needed any more: it is not moved.
+    /// An item is not needed any more.
     pub(crate) fn discard(&mut self, entry: TimerKey) {
-        if let Some(item) = self.vacate(entry) {
-            *item = None;
+        if self.get(entry).is_none() {
+            return;
         }
-    }
-
-    /// What is left of an item is taken by the caller.
-    fn vacate(&mut self, entry: TimerKey) -> Option<&mut Option<T>> {
-        self.get(entry)?;
         self.wheel.remove(&mut self.slots, entry.index);
         self.len -= 1;
         let slot = &mut self.slots[entry.index as usize];
+        slot.item = None;
         // A slot whose generations are used up stays empty, so that no name is ever used twice.
         if let Some(generation) = slot.generation.checked_add(1) {
             slot.generation = generation;
             slot.place.next = self.vacant;
             self.vacant = entry.index;
         }
-        Some(&mut slot.item)
     }
 
     pub(crate) fn get(&self, entry: TimerKey) -> Option<&T> {
@@ -130,6 +121,7 @@ impl<T> TimerWheel<T> {
         if slot.generation == entry.generation { slot.item.as_mut() } else { None }
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }

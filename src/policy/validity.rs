@@ -115,11 +115,6 @@ impl Term {
         asked_at.after(self.ttl() - self.drift())
     }
 
-    /// When a lease was asked for that ends at `deadline`.
-    pub(crate) fn asked_at(self, deadline: Moment) -> Moment {
-        deadline.before(self.ttl() - self.drift())
-    }
-
     /// Whether a lease that ends at `deadline` is still worth handing to its caller at `now`.
     pub(crate) fn is_worthwhile(self, deadline: Moment, now: Moment) -> bool {
         now < deadline && deadline.since(now) >= self.min_validity()

@@ -8,10 +8,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::way::{Way, begin};
+use crate::api::{Lease, Locker as Front};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
-use crate::front::{Front, Lease};
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::Wish;
 use crate::names::Names;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::way::Way;
+use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::error::value::check_label;
-use crate::front::Front;
 use crate::lock::order::{Order, Wish};
 use crate::policy::{Bounds, Term, Units, Wait};
 

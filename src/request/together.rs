@@ -19,9 +19,9 @@ use tokio::time::sleep;
 
 use super::way::{Way, open_span, options};
 use crate::api::{Acquire, Part};
+use crate::api::{Lease, Locker as Front};
 use crate::error::Error;
 use crate::extra::groups::{GROUP, PART, TURN, words};
-use crate::front::{Front, Lease};
 use crate::lock::order::{Order, Wish};
 use crate::machine::{LeaseId, Machine, Options};
 use crate::names::Names;

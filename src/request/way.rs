@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use crate::api::Acquire;
 #[cfg(feature = "takeover")]
 use crate::api::Former;
+use crate::api::{Lease, Locker as Front};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
@@ -14,7 +15,6 @@ use crate::error::{Error, Kind, Report};
 use crate::extra::election::OFFICE;
 #[cfg(feature = "takeover")]
 use crate::extra::takeover::{SEIZED, SEIZED_PLAIN};
-use crate::front::{Front, Lease};
 #[cfg(feature = "takeover")]
 use crate::lock::order::Seize;
 use crate::lock::order::{Order, Wish};

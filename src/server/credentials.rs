@@ -3,7 +3,6 @@
 //! A password is in no `Debug`, no `Display` and no error of this module.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,14 +11,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::box_future::BoxFuture;
-#[cfg(any(test, feature = "_engine"))]
-use crate::net::connection::Connection;
 use crate::net::open_error::OpenError;
 use crate::net::transport::Address;
-use crate::policy::{Moment, Units};
+use crate::policy::Units;
 use crate::race::timeout;
-#[cfg(any(test, feature = "_engine"))]
-use crate::stats::Logins;
 
 /// A user and a password, as a provider of credentials gives them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
@@ -130,51 +125,17 @@ impl Login {
     }
 }
 
-/// For how long a login lasts.
-#[cfg(any(test, feature = "_engine"))]
-#[derive(Clone, Copy)]
-pub(crate) struct Term {
-    pub(super) from: Moment,
-    pub(super) valid_for: Duration,
-}
-
-#[cfg(any(test, feature = "_engine"))]
-impl Term {
-    pub(super) fn of(credentials: &Credentials, asked_at: Moment) -> Option<Self> {
-        credentials.valid_for.map(|valid_for| Self { from: asked_at, valid_for })
-    }
-}
-
-/// A connection that is to stay logged in.
-#[cfg(any(test, feature = "_engine"))]
-pub(crate) struct Stay<'a> {
-    pub(super) connection: &'a Arc<Connection>,
-    pub(super) address: &'a Address,
-    pub(super) provider: &'a Provider,
-    /// How long the provider may take.
-    pub(super) within: Duration,
-    pub(super) logins: &'a Logins,
-}
-
 type Provide =
     dyn Fn(String, Duration) -> BoxFuture<'static, Result<Credentials, OpenError>> + Send + Sync;
-#[cfg(any(test, feature = "_engine"))]
-type Stays = for<'a> fn(Stay<'a>, Term) -> BoxFuture<'a, Infallible>;
 
-/// The caller's own source of credentials. It brings along what only programs with one need.
+/// The caller's own source of credentials.
 #[derive(Clone)]
 pub struct Provider {
     provide: Arc<Provide>,
-    #[cfg(any(test, feature = "_engine"))]
-    stays: Stays,
 }
 
 impl Provider {
-    /// Connections of the engine stay logged in by `stays`.
-    pub(crate) fn new<F, A, E>(
-        provide: F,
-        #[cfg(any(test, feature = "_engine"))] stays: Stays,
-    ) -> Self
+    pub(crate) fn new<F, A, E>(provide: F) -> Self
     where
         F: Fn(String) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
@@ -187,11 +148,7 @@ impl Provider {
             let asked = async move { provide(server).await.map_err(|error| error.to_string()) };
             guarded(Box::pin(asked), within)
         };
-        Self {
-            provide: Arc::new(provide),
-            #[cfg(any(test, feature = "_engine"))]
-            stays,
-        }
+        Self { provide: Arc::new(provide) }
     }
 
     pub(super) fn ask(
@@ -200,11 +157,6 @@ impl Provider {
         within: Duration,
     ) -> BoxFuture<'static, Result<Credentials, OpenError>> {
         (self.provide)(server.to_string(), within)
-    }
-
-    #[cfg(any(test, feature = "_engine"))]
-    pub(super) fn stay<'a>(&self, stay: Stay<'a>, term: Term) -> BoxFuture<'a, Infallible> {
-        (self.stays)(stay, term)
     }
 }
 

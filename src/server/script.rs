@@ -27,12 +27,12 @@ impl Script {
     }
 
     /// One that is seldom called, and then sent whole.
-    #[cfg(any(test, feature = "_calls", feature = "_engine"))]
+    #[cfg(any(test, feature = "_calls"))]
     pub(crate) const fn whole(text: &'static str) -> Self {
         Self { digest: None, text, is_by_key: false, brought: None }
     }
 
-    #[cfg(any(test, feature = "_calls", feature = "_engine"))]
+    #[cfg(any(test, feature = "_calls"))]
     pub(crate) fn text(&self) -> &'static str {
         self.text
     }
@@ -52,24 +52,6 @@ impl Script {
             Some(digest) => Some((self.text, digest)),
             None => None,
         }
-    }
-}
-
-#[cfg(any(test, feature = "_engine"))]
-impl Script {
-    /// See [`Script::brought`].
-    pub(super) fn number(&self) -> Option<u8> {
-        self.brought
-    }
-
-    /// See [`Script::by_key`].
-    pub(super) fn is_by_key(&self) -> bool {
-        self.is_by_key
-    }
-
-    /// What it is called by, if it is not sent whole.
-    pub(super) fn digest(&self) -> Option<&'static Digest> {
-        self.digest
     }
 }
 

@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::lock::fencing::Fencing;
 use crate::lock::guard::Guard;
 use crate::locker::Locker;
-use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Moment};
 use crate::ticket::Ticket;
 
@@ -119,7 +118,8 @@ impl Actor {
             true => self.up_to(REST_MAX.min(longest / 2)),
             false => Duration::ZERO,
         };
-        let request = if rest.is_zero() { request } else { request.hold_at_least(rest) };
+        let request =
+            if rest.is_zero() { request } else { request.hold_at_least(meddle::kept(rest)) };
         let delay = match self.world.plan.has_delays && self.prng.percent(60) {
             true => self.up_to(longest - ttl),
             false => Duration::ZERO,
@@ -200,7 +200,7 @@ impl Actor {
     /// Safety rule 14: a caller that waits is back by its limit, and one that does not wait within one command's
     /// time, by its own clock and to a tick of the timer or two.
     fn check_limit(&self, limit: Option<Duration>, took: Duration) {
-        let command_max = noticed_within(command_timeout(&self.world.plan));
+        let command_max = command_timeout(&self.world.plan);
         let most = limit.filter(|limit| !limit.is_zero()).unwrap_or(command_max);
         if took > most + most / 50 + TICKS {
             let text =

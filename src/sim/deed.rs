@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use crate::extra::sharing as shares;
+use crate::extra::takeover;
 use crate::lock::scripts;
-use crate::server::script::Script;
 
 /// The place of `seize.lua` behind the catalog.
 const SEIZE: usize = usize::MAX;
@@ -91,16 +92,16 @@ impl What {
 }
 
 pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
-    let is_known = |known: &Script| known.text().as_bytes() == script;
+    let is_known = |known: &str| known.as_bytes() == script;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
-    let number = scripts::catalog().iter().position(is_known);
+    let number = scripts::catalog().iter().position(|known| is_known(known.text()));
     // What keeps a lock from others gives it back too.
-    let number = number.or_else(|| is_known(scripts::keep()).then_some(2));
-    let number = number.or_else(|| is_known(scripts::seize()).then_some(SEIZE));
-    let number = number.or_else(|| is_known(scripts::share()).then_some(SHARE));
-    let number = number.or_else(|| is_known(scripts::prolong()).then_some(PROLONG))?;
+    let number = number.or_else(|| is_known(takeover::KEEP.text).then_some(2));
+    let number = number.or_else(|| is_known(takeover::SEIZE.text).then_some(SEIZE));
+    let number = number.or_else(|| is_known(shares::SHARE.text).then_some(SHARE));
+    let number = number.or_else(|| is_known(shares::PROLONG.text).then_some(PROLONG))?;
     let (what, step) = match number {
         SHARE => match &argv.get(1)?[..] {
             b"mend" => (What::Repair, 4),
@@ -114,11 +115,11 @@ pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
         SEIZE => (What::Acquire, 2),
         1 => (What::Extend, 1),
         2 => (What::Release, 3),
-        4 => (What::Repair, 2),
-        5 => (What::Wait, 3),
+        3 => (What::Repair, 2),
+        4 => (What::Wait, 3),
         _ => return None,
     };
-    let counters = if step > 2 || number == SEIZE || number == 4 { keys.get(1..)? } else { &[] };
+    let counters = if step > 2 || number == SEIZE || number == 3 { keys.get(1..)? } else { &[] };
     let counters = counters.iter().step_by(step).collect();
     let locks = keys.iter().step_by(step).collect();
     let (is_seizing, is_shared) = (number == SEIZE, matches!(number, SHARE | PROLONG));

@@ -13,10 +13,12 @@ use super::keyspace::Keyspace;
 use super::lua;
 use super::prng::Prng;
 use super::server::{Server, Session};
+use crate::extra::sharing as shares;
 use crate::family::agreement::{ACCEPT, PROMISE};
 use crate::family::barrier::BARRIER;
 use crate::family::nomination::NOMINATE;
 use crate::lock::scripts;
+use crate::server::script::Script;
 use crate::support::{Client, RedisServer};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -68,7 +70,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 9);
+        let number = prng.index(scripts::catalog().len() + 7);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         // Where a server takes its own clock, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
@@ -90,27 +92,25 @@ impl Step {
                 }
                 (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
             }
-            3 => (words(&[key]), vec![]),
-            4 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
-            5 => {
+            3 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
+            4 => {
                 let word = prng.pick(&["enter", "beat"]);
                 let owner = prng.pick(&["one", "aa:one", "bb!3:two", "cc!7:one"]);
                 let argv = words(&[owner, ttl, word, "channel", "60000"]);
                 (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
             }
-            6 => (words(&[key]), words(&[owner, ttl, prng.pick(&["take", "look"]), "two"])),
-            7 => (words(&[key]), words(&[token, decides])),
-            8 => {
+            5 => (words(&[key]), vec![]),
+            6 => {
                 let led = prng.pick(&["vote", "outbid"]);
                 let token = prng.pick(&["0", "5", "8", token]);
                 (words(&["q"]), words(&[owner, "f", prng.pick(&["0", ttl]), ttl, token, led]))
             }
-            9 => {
+            7 => {
                 let how = prng.pick(&["finish", "extend", "fail"]);
                 (words(&["q"]), words(&[owner, how, ttl, ttl, token, "f", "1 f"]))
             }
-            10 => (vec![key.into(), format!("{key}:s")], words(&[owner, ttl])),
-            11 => {
+            8 => (vec![key.into(), format!("{key}:s")], words(&[owner, ttl])),
+            9 => {
                 let mut keys = words(&[key]);
                 keys.extend(["f", "q", "s"].map(|end| format!("{key}:{end}")));
                 let how = prng.pick(&["take", "enter", "beat", "", "single", "leave"]);
@@ -119,8 +119,8 @@ impl Step {
                 let more = if gives_back { &[] } else { &of_take[..] };
                 (keys, words(&[&[owner, how], more].concat()))
             }
-            12 => (vec![format!("{key}:q")], words(&[owner])),
-            13 => {
+            10 => (vec![format!("{key}:q")], words(&[owner])),
+            11 => {
                 let how = prng.pick(&["arrive", "look", "wait"]);
                 let generation = prng.pick(&["1", "2", "3", "5"]);
                 (words(&["r", "p"]), words(&[how, "2", ttl, generation, owner]))
@@ -129,14 +129,14 @@ impl Step {
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
-        let rare = [scripts::take(), scripts::mint(), &PROMISE, &ACCEPT];
-        let rare =
-            rare.into_iter().chain([scripts::prolong(), scripts::share(), &NOMINATE, &BARRIER]);
-        let text = match scripts::catalog().iter().chain(rare).nth(number) {
+        let known = scripts::catalog().iter().chain([&PROMISE, &ACCEPT]).map(Script::text);
+        let known = known.chain([shares::PROLONG.text, shares::SHARE.text]);
+        let mut known = known.chain([&NOMINATE, &BARRIER].map(Script::text));
+        let text = match known.nth(number) {
             // Where it grants, the token is the server's clock, of which no two servers have the same.
-            Some(script) if number == 5 || number == 11 => format!("{HELD}{}", script.text()),
-            Some(script) if number == 10 => format!("{SHARED}{}", script.text()),
-            Some(script) => script.text().to_owned(),
+            Some(script) if number == 4 || number == 9 => format!("{HELD}{script}"),
+            Some(script) if number == 8 => format!("{SHARED}{script}"),
+            Some(script) => script.to_owned(),
             None => prng.pick(&CONVERSIONS).to_owned(),
         };
         Self::Script { text, keys, argv }

@@ -145,6 +145,8 @@ pub(crate) struct Questions {
     successors: BTreeMap<Held, BTreeSet<Held>>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
+    /// For how many milliseconds the keys of each owner live, as it first asked for them.
+    lives: BTreeMap<Held, Vec<u8>>,
     /// The client of each owner that has waited in a queue.
     waiters: BTreeMap<Held, usize>,
 }
@@ -187,6 +189,23 @@ impl Questions {
     /// An owner asks a server for a lock; whether it has asked on another connection before.
     pub(crate) fn note_link(&mut self, held: Held, server: usize, link: u64) -> bool {
         *self.links.entry((held, server)).or_insert(link) != link
+    }
+
+    /// A server has refused an owner, which may ask on another connection where it has nothing.
+    pub(crate) fn note_refused(&mut self, held: Held, server: usize) {
+        let at = (held, server);
+        if !self.kept.contains(&at) {
+            self.links.remove(&at);
+        }
+    }
+
+    pub(crate) fn note_life(&mut self, held: Held, ttl: &[u8]) {
+        self.lives.entry(held).or_insert(ttl.into());
+    }
+
+    /// Whether this owner's key is to live for another time than it asked for: it is given back, and stays for a rest.
+    pub(crate) fn is_rest(&self, held: &Held, ttl: &[u8]) -> bool {
+        self.lives.get(held).is_some_and(|life| *life != ttl)
     }
 
     pub(crate) fn note_waiter(&mut self, held: &Held, client: usize) {

@@ -98,7 +98,7 @@ pub(crate) fn run(
 
 /// Known bugs of scripts: what is written in the place of what.
 #[cfg(test)]
-const BUGS: [(Mutant, &str, &str); 21] = [
+const BUGS: [(Mutant, &str, &str); 20] = [
     (
         Mutant::ExtensionRecreatesALostKey,
         "if holder == ARGV[2 * lock - 1] then",
@@ -119,11 +119,6 @@ const BUGS: [(Mutant, &str, &str); 21] = [
         "if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
               redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
             end",
-    ),
-    (
-        Mutant::RestIsForgotten,
-        "redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])",
-        "redis.call('DEL', KEYS[lock])",
     ),
     (Mutant::QueueIsNotLeft, "if read[3] and ARGV[2] == 'leave' then", "if false then"),
     (

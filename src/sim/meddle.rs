@@ -53,6 +53,11 @@ pub(super) fn asked(delay: Duration) -> Duration {
     if Mutant::LockDelayIsForgotten.is_on() { Duration::ZERO } else { delay }
 }
 
+/// The time to hold a lock at least that is asked for where it is to be `rest`.
+pub(super) fn kept(rest: Duration) -> Duration {
+    if Mutant::RestIsForgotten.is_on() { Duration::ZERO } else { rest }
+}
+
 /// Waits for a loss, or for a server to tell of it.
 pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Loss {
     let loss = lost.await;

@@ -43,8 +43,6 @@ mod machine;
 #[cfg(test)]
 mod meddle;
 #[cfg(test)]
-mod moving;
-#[cfg(test)]
 mod plan;
 #[cfg(test)]
 #[path = "../../tests/soak/prng.rs"]

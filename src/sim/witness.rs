@@ -184,6 +184,10 @@ pub(crate) fn run(
             if history.questions.note_link(held, number, session.link) {
                 history.breach("asked on two connections", format!("client {client}"));
             }
+            if deed.what == What::Acquire && granted(&reply, &deed).is_none() {
+                let held = (key.to_vec(), deed.argv[0].to_vec());
+                history.questions.note_refused(held, number);
+            }
         }
     }
     // A wall clock that is set forward may be believed, at the cost of the budget.
@@ -208,6 +212,9 @@ pub(crate) fn run(
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
+        }
+        if matches!(deed.what, What::Acquire | What::Wait) && !deed.is_shared {
+            history.questions.note_life(held.clone(), &deed.argv[1]);
         }
         match deed.what {
             What::Acquire | What::Set | What::Wait => {
@@ -254,6 +261,15 @@ pub(crate) fn run(
                 }
             }
             What::Draw => {}
+            What::Extend
+                if !deed.is_shared
+                    && history.questions.is_rest(&held, &deed.argv[2 * index + 1]) =>
+            {
+                history.questions.note_release(held.clone(), stamp.at);
+                if !matches!(reply, Frame::Error(_)) {
+                    history.questions.note_freed(held, number);
+                }
+            }
             What::Extend => {
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
                     history.breach("renewed after release", whose);

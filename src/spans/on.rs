@@ -338,7 +338,6 @@ fn outcome(end: End) -> &'static str {
         End::Unconfirmed => "unconfirmed",
         End::HandedOver => "handed_over",
         End::Ticketed => "ticketed",
-        End::Withdrawn => "withdrawn",
         End::Lost(_) => "lost",
     }
 }

@@ -29,7 +29,7 @@ fn replies_are_read_as_the_scripts_heads_say() {
     }
     assert_eq!(Said::of_proposal(&with_text(said(&["stale"]), "7", 2)), Some(Said::Stale(7)));
     assert_eq!(Said::of_proposal(&with_text(said(&["ahead"]), "7", 2)), Some(Said::Ahead(7)));
-    assert_eq!(is_accepted(&Frame::Integer(8_123_456_789_012_345)), Some(true));
+    assert_eq!(is_accepted(&Frame::Bulk("8123456789012345".into())), Some(true));
     assert_eq!(is_accepted(&said(&["0"])), Some(false));
 }
 

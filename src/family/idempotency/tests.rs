@@ -54,7 +54,7 @@ fn fingerprints_and_results_are_kept_byte_for_byte() {
         assert!(matches!(ask(&mut server, "b", fingerprint), Said::Running(_)));
         assert_eq!(ask(&mut server, "b", &format!("{fingerprint}x")), Said::Other);
         let settled = server.call(settle, KEY, &["a", "finish", "5000", "60000", result]);
-        assert!(matches!(settled, Frame::Integer(_)), "{settled:?}");
+        assert!(matches!(settled, Frame::Bulk(_)), "{settled:?}");
         let done = Said::Done(Bytes::from(result.to_owned()));
         assert_eq!(ask(&mut server, "c", fingerprint), done);
         assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), Some(60_000));
@@ -148,7 +148,7 @@ impl Attempts {
         let result = if how == "finish" { &*owner } else { "" };
         let arguments = [&*owner, how, &*ttl, "60000", result];
         let reply = next.server.call(&self.scripts[1], KEY, &arguments);
-        let is_settled = matches!(reply, Frame::Integer(_));
+        let is_settled = matches!(reply, Frame::Bulk(_));
         if is_settled && how == "finish" {
             if self.done.is_some_and(|done| done != attempt) {
                 return Err("two attempts have a result".into());

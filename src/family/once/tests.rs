@@ -119,7 +119,7 @@ impl Fleet {
         let mut next = self.clone();
         let arguments = [&*run.to_string(), how, TTL_MS, "604800000", ""];
         let reply = next.server.call(&self.scripts[1], "{j}:once", &arguments);
-        let is_settled = matches!(reply, Frame::Integer(_));
+        let is_settled = matches!(reply, Frame::Bulk(_));
         let Some(claim) = &mut next.runs[run] else { return Ok(next) };
         match (how, is_settled) {
             ("extend", true) => claim.ends = self.server.now + 5 * SECOND,
@@ -205,7 +205,7 @@ fn a_late_delivery_begins_no_run_that_is_over() {
         assert!(matches!(Said::read(&begun), Some(Said::Claimed { .. })), "{begun:?}");
         let over = ["0", how, TTL_MS, "604800000", ""];
         let over = server.call(stint::SETTLE.text(), "{j}:once", &over);
-        assert!(matches!(over, Frame::Integer(_)), "{over:?}");
+        assert!(matches!(over, Frame::Bulk(_)), "{over:?}");
         let late = server.call(SCRIPT.text(), "{j}:once", &question("0"));
         assert!(matches!(Said::read(&late), Some(Said::Refused(Turn::Taken { .. }))), "{late:?}");
         let another = server.call(SCRIPT.text(), "{j}:once", &question("1"));

@@ -6,6 +6,7 @@ use leasehold_resp::Frame;
 
 use super::{Simulated, Texts, World, search, texts};
 use crate::lock::scripts;
+use crate::server::script::script;
 
 const KEYS: [&str; 4] = ["k", "{k}:fence", "{k}:queue", "{k}:shares"];
 const SECOND: i64 = 1_000_000;
@@ -86,8 +87,8 @@ fn crowd(
     bug: Option<(&str, &str)>,
 ) -> Crowd {
     let all = [
-        scripts::share(),
-        scripts::prolong(),
+        &script!("share.lua"),
+        &script!("prolong.lua"),
         scripts::acquire(),
         scripts::extend(),
         scripts::release(),
@@ -127,7 +128,7 @@ fn channel(process: usize) -> String {
 /// What a script says behind its stamp.
 fn parts(reply: &Frame) -> Vec<String> {
     match reply {
-        Frame::Integer(_stamp) => vec![],
+        Frame::Bulk(_stamp) => vec![],
         Frame::Array(items) => {
             let text = |item: &Frame| match item {
                 Frame::Integer(number) => number.to_string(),

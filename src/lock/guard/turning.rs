@@ -2,7 +2,7 @@
 
 use super::{Fencing, Guard};
 use crate::error::Error;
-use crate::lock::row::Sharing;
+use crate::extra::sharing::Sharing;
 
 impl<F: Fencing> Guard<F> {
     /// Makes a reader's guard ([`Locker::read`](crate::Locker::read)) a writer's, if there is no other reader.

@@ -1,8 +1,6 @@
 //! The two halves of a connection over TLS: one session, and the two halves of its socket.
 
 use std::io::{self, BufRead, Write};
-#[cfg(test)]
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -183,11 +181,6 @@ impl WriteHalf {
 
     pub(in crate::net) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.as_ref().poll_write_ready(context)
-    }
-
-    #[cfg(test)]
-    pub(in crate::net) fn peer(&self) -> Option<SocketAddr> {
-        self.socket.as_ref().peer_addr().ok()
     }
 
     /// Says that no more will come, if that can be said without waiting; the socket is for the party that

@@ -1,11 +1,5 @@
 use super::*;
-use crate::clock;
-use crate::net::connection::{Connection, Settings};
-use crate::net::limits::OF_LOCKS;
-use crate::net::proof::Expected;
-use crate::net::pushes::Listeners;
-use crate::net::transport;
-use crate::support::{Authority, RedisServer, STUCK, binary, soon, unique_name};
+use crate::support::{Authority, unique_name};
 
 fn complaint(tls: &Tls) -> String {
     tls.client().map(|_| ()).unwrap_err().to_string()
@@ -82,45 +76,4 @@ fn a_server_is_expected_under_its_host_unless_another_name_is_given() {
     let named = tls.clone().server_name("other").client().unwrap();
     assert_eq!(named.name_for("redis.internal").unwrap().to_str(), "other");
     assert!(complaint(&tls.server_name("a b")).contains("\"a b\""));
-}
-
-/// The kernel takes a little of the first record, the flusher waits in the middle of it, and what
-/// is sent in the end is one stream.
-#[tokio::test]
-async fn a_server_that_stood_still_in_the_middle_of_a_record_gets_the_rest_of_it() {
-    const COMMANDS: usize = 40;
-    if binary::lacks(binary::has_tls(), "TLS") {
-        return;
-    }
-    for write_inline in [0, COMMANDS] {
-        let authority = Authority::new();
-        let server = RedisServer::builder().tls(&authority.issue(&["127.0.0.1"])).start();
-        let url = server.tls_url("127.0.0.1");
-        let address = url.strip_prefix("rediss://").unwrap();
-        let stream = TcpStream::connect(address).await.unwrap();
-        // All that is sent below is many times as much.
-        rustix::net::sockopt::set_socket_send_buffer_size(&stream, 4096).unwrap();
-        let client = Tls::new().ca_pem(authority.pem()).client().unwrap();
-        let (read, write) =
-            client.agree("127.0.0.1", stream, clock::now().after(STUCK)).await.unwrap();
-        let settings = Settings { command_timeout: STUCK, write_inline, limits: OF_LOCKS };
-        let (read, write) = (transport::ReadHalf::Tls(read), transport::WriteHalf::Tls(write));
-        let connection = Connection::over(read, write, settings, Listeners::default());
-
-        server.stop();
-        let texts: Vec<String> = (0..COMMANDS).map(|n| format!("{n}-").repeat(4_000)).collect();
-        let mut replies = Vec::new();
-        for text in &texts {
-            let command: &[&[u8]] = &[b"ECHO", text.as_bytes()];
-            replies.extend(
-                connection.send_batch(&[command], Expected::Anything, clock::now(), STUCK).unwrap(),
-            );
-            tokio::task::yield_now().await;
-        }
-        server.cont();
-        for (reply, text) in replies.into_iter().zip(&texts) {
-            let frame = soon("a reply", reply).await.unwrap();
-            assert!(frame == leasehold_resp::Frame::Bulk(text.clone().into()));
-        }
-    }
 }

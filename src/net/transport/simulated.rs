@@ -8,13 +8,12 @@ use std::future::poll_fn;
 use std::io;
 #[cfg(feature = "testing")]
 use std::sync::Weak;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::BytesMut;
 
 use crate::box_future::BoxFuture;
-use crate::net::sync::{Mutex, MutexGuard};
 
 pub(crate) type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
 #[cfg(test)]
@@ -25,8 +24,7 @@ type Dialer = Box<dyn Fn(&str) -> Opening>;
 pub(crate) const DOMAIN: &str = "in-memory";
 
 #[cfg(feature = "testing")]
-static HOSTS: std::sync::Mutex<BTreeMap<String, Weak<dyn Host>>> =
-    std::sync::Mutex::new(BTreeMap::new());
+static HOSTS: Mutex<BTreeMap<String, Weak<dyn Host>>> = Mutex::new(BTreeMap::new());
 
 /// A server in memory.
 #[cfg(feature = "testing")]

@@ -114,12 +114,10 @@ impl<const N: usize> Leases<N> {
     /// Has the shipped machine judge what happens to a client's lease.
     fn happens(&self, client: &mut Client, event: LeaseEvent) {
         let before = match client.phase {
-            Phase::Idle => LeaseState::Released,
-            Phase::Asking => LeaseState::Acquiring,
+            Phase::Idle | Phase::Asking => LeaseState::Released,
             Phase::Holding => LeaseState::Held { until: self.end_of(client.since) },
         };
         match before.transition(event, NOW, |_| Loss::Expired).next {
-            LeaseState::Acquiring => client.phase = Phase::Asking,
             LeaseState::Held { until } => {
                 let age = self.ends_at.iter().position(|end| *end == until);
                 client.phase = Phase::Holding;
@@ -217,7 +215,7 @@ impl<const N: usize> Leases<N> {
         other.is_overtaken = other.phase == Phase::Holding;
         let client = &mut world.clients[c];
         client.asked = 0;
-        self.happens(client, LeaseEvent::Granted { until: self.end_of(age) });
+        (client.phase, client.since) = (Phase::Holding, age);
         world
     }
 

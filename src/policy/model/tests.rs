@@ -1,5 +1,4 @@
 mod apart;
-mod draw;
 mod exclusion;
 mod fencing;
 mod handover;

@@ -24,10 +24,6 @@ impl Attempt {
         self.0.ballot()
     }
 
-    pub(crate) fn believes(&self, token: u64) -> bool {
-        Mutant::LostCounterIsBelieved.is_on() || self.0.believes(token)
-    }
-
     pub(crate) fn ended(
         &mut self,
         tally: &Tally,

@@ -24,10 +24,6 @@ impl Redelivery {
         Self(redelivery::Redelivery::new(pointless_at, is_doubtful))
     }
 
-    pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Moment {
-        self.0.after_failure(now, random)
-    }
-
     pub(crate) fn after_refusal(&mut self, now: Moment, random: u64) -> Moment {
         let due_at = self.0.after_refusal(now, random);
         if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }

@@ -29,10 +29,6 @@ impl Term {
         self.0.is_worthwhile(deadline, now)
     }
 
-    pub(crate) fn asked_at(self, deadline: Moment) -> Moment {
-        self.0.asked_at(deadline)
-    }
-
     pub(crate) fn deadline(self, asked_at: Moment) -> Moment {
         match Mutant::NoDrift.is_on() {
             true => asked_at.after(self.ttl()),

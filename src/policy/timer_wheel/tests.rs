@@ -87,8 +87,9 @@ proptest! {
                 }
                 Step::Remove(which) if !entries.is_empty() => {
                     let number = which % entries.len();
-                    let item = timers.remove(entries[number]).map(|item| item as usize);
+                    let item = timers.get(entries[number]).map(|item| *item as usize);
                     prop_assert_eq!(item, model.remove(&number).map(|_| number));
+                    timers.discard(entries[number]);
                 }
                 Step::Pass(span, most) => {
                     now += span;
