@@ -489,9 +489,17 @@ impl Link {
                 *text = tamed.into();
             }
             let text = text.clone();
-            self.refused(slot.to, slot.place, text, now)?
+            self.refused(slot.to, slot.place, text, now)
         } else {
-            slot.place.judge(&frame)?
+            slot.place.judge(&frame)
+        };
+        let standing = match standing {
+            Ok(standing) => standing,
+            Err(fault) => {
+                // It has no reply, and is told so with those behind it.
+                self.slots.push_front(slot);
+                return Err(fault);
+            }
         };
         self.file(Reply { to: slot.to, frame, is_whole: slot.is_whole }, standing, proved);
         Ok(true)

@@ -533,6 +533,27 @@ mod tests {
         assert_eq!(bench.machine.len(), 0);
     }
 
+    /// Found by the simulation: the release was forgotten, and its lock left to the TTL.
+    #[test]
+    fn a_release_with_a_reply_that_is_not_its_own_goes_out_again() {
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        bench.machine.forget(id, bench.now);
+        assert_eq!(bench.said(0).len(), 1);
+        bench.reply(0, &bulk("another's"));
+        bench.dial(0, Login::default());
+        let mut released = 0;
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => {
+                released += 1;
+                vec![stamp(command)]
+            }
+            _ => vec![greeting(command, "")],
+        });
+        assert_eq!((released, bench.machine.len()), (1, 0));
+    }
+
     /// The script that was called last.
     fn of_script(mut said: Vec<Vec<Bytes>>) -> Vec<Bytes> {
         said.retain(|command| command[0] == "EVALSHA");
