@@ -92,7 +92,7 @@ impl Error {
     }
 
     /// The same about something of this name.
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn named(mut self, name: String) -> Self {
         self.0.about = self.0.about.map(|(what, _)| (what, name));
         self

@@ -6,7 +6,7 @@ mod asked;
 mod holding;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 pub(crate) mod together;
 mod way;
 

@@ -10,10 +10,10 @@ use super::outcome;
 use crate::clock;
 use crate::driver::timekeeper::Timekeeper;
 use crate::error::{Error, ErrorKind};
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 use crate::machine::LeaseId;
 use crate::machine::{Machine, Options, Refusal};
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 use crate::names::Names;
 use crate::policy::Moment;
 use crate::spans::AcquireSpan;
@@ -72,13 +72,13 @@ impl Acquire {
     }
 
     /// Of all these locks, the first of which the options name.
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn of_several(mut self, names: &[Names]) -> Self {
         self.lease.iter_mut().for_each(|lease| lease.also = names[1..].into());
         self
     }
 
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn id(&self) -> LeaseId {
         self.lease.as_ref().expect("it was not ready yet").id
     }

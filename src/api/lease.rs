@@ -39,7 +39,7 @@ pub(crate) struct Lease {
     pub(super) id: LeaseId,
     pub(super) names: Names,
     /// Further locks that it has.
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(super) also: Box<[Names]>,
     /// When its holder was told; nothing before that.
     pub(super) granted_at: Moment,
@@ -56,7 +56,7 @@ impl Lease {
             locker,
             id,
             names,
-            #[cfg(feature = "groups")]
+            #[cfg(any(test, feature = "groups"))]
             also: Box::default(),
             granted_at: Moment::default(),
             granted_by: None,
@@ -84,7 +84,7 @@ impl Lease {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         let names = std::iter::once(self.name());
-        #[cfg(feature = "groups")]
+        #[cfg(any(test, feature = "groups"))]
         let names = names.chain(self.also.iter().map(Names::lock));
         names
     }
@@ -95,7 +95,7 @@ impl Lease {
 
     /// An error of all its locks.
     pub(super) fn of_all(&self, error: Error) -> Error {
-        #[cfg(feature = "groups")]
+        #[cfg(any(test, feature = "groups"))]
         if !self.also.is_empty() {
             let names: Vec<Names> = [&self.names].into_iter().chain(&self.also).cloned().collect();
             return error.named(crate::names::title(&names));

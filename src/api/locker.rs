@@ -17,7 +17,7 @@ use crate::stats::Stats;
 pub(crate) struct Locker {
     pub(crate) driver: Arc<Shared>,
     /// The lock whose holder may keep locks that it does not hold yet.
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) turns: Option<Names>,
 }
 
@@ -29,7 +29,7 @@ impl Locker {
     }
 
     /// Several locks in one order, each once.
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn arrange(&self, names: &mut Vec<Names>) {
         names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
         names.dedup();

@@ -6,13 +6,13 @@ mod call;
 mod lease;
 mod locker;
 pub(crate) mod outcome;
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 mod part;
 #[cfg(any(test, feature = "takeover"))]
 mod takeover;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "sharing")]
+#[cfg(any(test, feature = "sharing"))]
 mod turning;
 
 pub(crate) use self::acquire::Acquire;
@@ -22,5 +22,5 @@ pub(crate) use self::acquire::Former;
 pub(crate) use self::call::Call;
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 pub(crate) use self::part::Part;

@@ -6,10 +6,10 @@ use super::acquire::Former;
 use super::lease::{GrantedBy, Lease};
 use super::outcome;
 use crate::error::Error;
-#[cfg(feature = "sharing")]
+#[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
 use crate::extra::takeover;
-#[cfg(feature = "sharing")]
+#[cfg(any(test, feature = "sharing"))]
 use crate::machine::Machine;
 use crate::policy::{End, Loss};
 use crate::spans::AcquireSpan;
@@ -33,7 +33,7 @@ impl Lease {
 
     /// A ticket has one key, which is an owner's alone.
     fn check_ticketed(&self) -> Result<(), Error> {
-        #[cfg(feature = "sharing")]
+        #[cfg(any(test, feature = "sharing"))]
         {
             let kind = |machine: &mut Machine| machine.kind(self.id).map(|(kind, _)| kind);
             if self.locker.driver.look(kind).is_some_and(sharing::has_shares) {

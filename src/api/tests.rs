@@ -16,7 +16,7 @@ use crate::support::{RedisServer, STUCK, eventually, soon};
 fn locker(servers: &[RedisServer]) -> Locker {
     Locker {
         driver: start_with(servers, Arc::new(Meter::new(None))),
-        #[cfg(feature = "groups")]
+        #[cfg(any(test, feature = "groups"))]
         turns: None,
     }
 }

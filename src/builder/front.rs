@@ -14,14 +14,14 @@ use crate::driver::sentinels::Watch;
 use crate::error::Error;
 #[cfg(feature = "sentinel")]
 use crate::extra::Releases;
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 use crate::names::Names;
 use crate::policy::Quorum;
 use crate::stats::Meter;
 use crate::{clock, driver};
 
 /// The name of the lock of those that have their turn to collect several locks.
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 const TURNS: &[u8] = b"leasehold:turn";
 
 impl Builder {
@@ -44,7 +44,7 @@ impl Builder {
         }
         let front = Front {
             driver,
-            #[cfg(feature = "groups")]
+            #[cfg(any(test, feature = "groups"))]
             turns: Names::new(&self.defaults.prefix, TURNS).ok(),
         };
         #[cfg(feature = "cluster")]

@@ -10,7 +10,7 @@ use super::{Servers, Shared};
 use crate::clock;
 use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
-#[cfg(feature = "sharing")]
+#[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
 use crate::machine::{Fault, LeaseId, Machine, Said, Script, scripts_within};
 use crate::names::Names;
@@ -289,7 +289,7 @@ pub(super) fn refusal(machine: &Machine, id: Option<LeaseId>, text: &[u8]) -> Se
     let queue = names.map(Names::queue);
     let keys =
         names.zip(queue.as_deref()).map(|(names, queue)| [names.lock(), names.fence(), queue]);
-    #[cfg(feature = "sharing")]
+    #[cfg(any(test, feature = "sharing"))]
     if let (Some((kind, _)), Some(names), Some(keys)) =
         (id.and_then(|id| machine.kind(id)), names, &keys)
     {

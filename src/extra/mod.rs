@@ -4,7 +4,7 @@
 pub(crate) mod apart;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-#[cfg(feature = "election")]
+#[cfg(any(test, feature = "election"))]
 pub(crate) mod election;
 #[cfg(any(test, feature = "groups"))]
 pub(crate) mod groups;

@@ -8,7 +8,9 @@ use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Has, Phase, Votes};
 use super::link::What;
-use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply};
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
+use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply, late_within};
 
 /// The part of the timeout for which the first server is waited for.
 const FIRST_SHARE: u32 = 4;
@@ -77,6 +79,10 @@ impl Machine {
             lease.votes.asked |= 1 << at;
             // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
             replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
+            #[cfg(test)]
+            if Mutant::LastRefusalSpeaksForAll.is_on() {
+                replica.has = Has::Asked;
+            }
             replica.generation = link.generation;
             if has_waited && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;
@@ -87,7 +93,7 @@ impl Machine {
         let is_first = !lease.kind.is_exclusive() && lease.votes.later != 0;
         let patience = if is_first { FIRST_SHARE } else { 1 };
         let late_at = lease.asked_at.after(settings.timeout / patience);
-        let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
+        let due = late_within(late_at, lease.retry.ends_at());
         let is_any_left_out = lease.votes.failed != 0;
         self.plan(id, due);
         self.note_failures(unreached, now);

@@ -58,6 +58,8 @@ pub use error_code::Code;
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
+#[cfg(not(test))]
+pub(crate) use limit::late_within;
 pub(crate) use limit::waitable;
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
@@ -70,7 +72,7 @@ pub use moment::Moment;
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, redelivery::Redelivery, relay::Relay, renewal::extension,
+    attempt::Attempt, limit::late_within, redelivery::Redelivery, relay::Relay, renewal::extension,
     restart::quarantine, validity::Term, waiter::WaiterState,
 };
 pub use quorum::Tolerance;

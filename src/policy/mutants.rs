@@ -4,6 +4,7 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
+pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
 pub(crate) mod redelivery;
@@ -50,8 +51,6 @@ pub(crate) enum Mutant {
     BelievedUpToTheMisplaced,
     ErrorNotProved,
     PushIsASignOfLife,
-    LostCounterIsBelieved,
-    DrawsForEver,
     MintedByTheCounterAlone,
     DrawnWithoutTheLock,
     RestIsForgotten,

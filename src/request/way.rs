@@ -5,22 +5,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::api::Acquire;
-#[cfg(feature = "takeover")]
+#[cfg(any(test, feature = "takeover"))]
 use crate::api::Former;
 use crate::api::{Lease, Locker as Front};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-#[cfg(feature = "election")]
+#[cfg(any(test, feature = "election"))]
 use crate::extra::election::OFFICE;
-#[cfg(feature = "takeover")]
+#[cfg(any(test, feature = "takeover"))]
 use crate::extra::takeover::{SEIZED, SEIZED_PLAIN};
-#[cfg(feature = "takeover")]
+#[cfg(any(test, feature = "takeover"))]
 use crate::lock::order::Seize;
 use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
-#[cfg(feature = "groups")]
+#[cfg(any(test, feature = "groups"))]
 use crate::names::title;
 use crate::policy::{Moment, Wait};
 use crate::spans::AcquireSpan;
@@ -65,7 +65,7 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
     };
     let options = options(locker, wish, &wish.names[0], wait);
     let acquire = Acquire::new(locker, options).since(asked_at).seen_in(span);
-    #[cfg(feature = "takeover")]
+    #[cfg(any(test, feature = "takeover"))]
     let acquire = match &wish.order.seize {
         None => acquire,
         Some(Seize::FromAnybody) => acquire.taking_from(Former::Anybody),
@@ -87,7 +87,7 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
     let Some(held) = names.iter().find(is_held) else { return Ok(span) };
     let name = String::from_utf8_lossy(held.lock()).into_owned();
-    #[cfg(feature = "groups")]
+    #[cfg(any(test, feature = "groups"))]
     let name = if names.len() > 1 { title(names) } else { name };
     let error = Error::new(Kind::HeldHere, name, Report::default());
     span.refused(&error);
@@ -111,17 +111,17 @@ pub(super) fn options(locker: &Front, wish: &Wish, names: &Names, wait: Wait) ->
         words: Box::default(),
         said: said.into_bytes().into(),
     };
-    #[cfg(feature = "sharing")]
+    #[cfg(any(test, feature = "sharing"))]
     if let Some(wanted) = order.sharing {
         return Options { kind: wanted.kind(*is_fenced), words: wanted.words(), ..options };
     }
-    #[cfg(feature = "takeover")]
+    #[cfg(any(test, feature = "takeover"))]
     if let Some(from) = &order.seize {
         let from: &[u8] = if let Seize::From(id) = from { &id[..] } else { b"" };
         let kind = if *is_fenced { &SEIZED } else { &SEIZED_PLAIN };
         return Options { kind, words: [from.into()].into(), ..options };
     }
-    #[cfg(feature = "election")]
+    #[cfg(any(test, feature = "election"))]
     let options = match order.priority {
         Some(_) => Options { kind: &OFFICE, ..options },
         None => options,

@@ -33,7 +33,7 @@ impl Attempt {
         let altered = self.altered(*tally, proposal);
         let mut action = self.0.ended(&altered, wall_micros);
         if let AttemptAction::Hold(grant) = &mut action {
-            if any_token() {
+            if Mutant::CountersPerServer.is_on() {
                 grant.token = grant.token.and(tally.tokens).map(|(_, most)| most);
             }
             if Mutant::HandOverKeepsTheToken.is_on() && self.0.conditions.succeeds {
@@ -48,7 +48,7 @@ impl Attempt {
         if Mutant::ValidityFromTheReply.is_on() {
             tally.asked_at = tally.asked_at.and(tally.answered_at);
         }
-        if any_token() {
+        if Mutant::CountersPerServer.is_on() {
             tally.tokens = tally.tokens.map(|_| (proposal, proposal));
         }
         if self.0.conditions.servers_choose && tally.granted > 0 {
@@ -75,8 +75,4 @@ impl Attempt {
         }
         tally
     }
-}
-
-fn any_token() -> bool {
-    Mutant::CountersPerServer.is_on() || Mutant::LostCounterIsBelieved.is_on()
 }
