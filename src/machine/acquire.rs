@@ -162,7 +162,6 @@ impl Machine {
             !lease.is_alone() && matches!(lease.phase, Phase::Resting { is_unserved: true, .. });
         lease.defers |= is_unserved && lease.kind.is_fenced;
         if is_unserved
-            || lease.is_apart()
             || self.attempt_in_turn(id, now).is_some()
             || !(self.settings.waits.refused)(self, id, now)
         {

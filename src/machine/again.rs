@@ -65,13 +65,18 @@ impl Machine {
         match what {
             // Also of one that the others have granted: else a slow server that lacks the script would do nothing.
             What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {
-                if lease.votes.watched & 1 << at != 0 {
-                    link.watch_next(now);
+                if lease.votes.watched & 1 << at != 0 && !link.watch_next(now) {
+                    lease.votes.watched &= !(1 << at);
                 }
                 lease.ask(what, (id, at), link, command, &settings.scripts, now);
             }
             What::Release if lease.round == round && has == Has::Releasing => {
                 lease.ask(what, (id, at), link, command, &settings.scripts, now);
+            }
+            What::Holder | What::HolderTtl
+                if lease.round == round && lease.phase == Phase::Asking =>
+            {
+                lease.ask_for_holder(what, (id, at), link, now);
             }
             What::Wait if lease.round == round && lease.phase == Phase::Queued => {
                 (settings.waits.again)(self, id, now);

@@ -64,6 +64,9 @@ pub(super) enum To {
     Seal,
     /// Nobody.
     Nobody,
+    /// What comes behind it is asked of a server that does not serve its slot yet.
+    #[cfg(any(test, feature = "cluster"))]
+    Asking,
     /// What the server tells without a question: whether it does.
     Told(Told),
     /// What it told so.
@@ -227,6 +230,9 @@ pub(super) struct Link {
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
+    /// How the last `ASKING` was refused, where nobody has heard of that.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) asking_refused: Option<Bytes>,
     /// Scripts of callers that hold no lease, which this connection has sent itself.
     #[cfg(any(test, feature = "_calls"))]
     pub(super) brought: Vec<&'static [u8]>,
@@ -274,6 +280,8 @@ impl Link {
             sends_whole: false,
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
+            #[cfg(any(test, feature = "cluster"))]
+            asking_refused: None,
             #[cfg(any(test, feature = "_calls"))]
             brought: Vec::new(),
             awaited: Vec::new(),
@@ -326,6 +334,10 @@ impl Link {
         (self.is_unsealed, self.is_nonsense) = (false, false);
         #[cfg(any(test, feature = "_calls"))]
         self.brought.clear();
+        #[cfg(any(test, feature = "cluster"))]
+        {
+            self.asking_refused = None;
+        }
         self.told = Subscription::NONE;
         lost.extend(self.pending.drain(..).map(|reply| reply.to));
         lost.extend(self.slots.drain(..).map(|slot| slot.to));

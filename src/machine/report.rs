@@ -8,7 +8,7 @@ use super::answer::{Answer, Kept};
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Fault, Place, What};
+use super::link::{Fault, Link, Place, What};
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.
@@ -59,6 +59,19 @@ fn is_no_lock(text: &[u8]) -> bool {
     Code::of(&String::from_utf8_lossy(text)) == Code::WrongType
 }
 
+impl Lease {
+    pub(super) fn ask_for_holder(
+        &self,
+        what: What,
+        (id, at): (LeaseId, usize),
+        link: &mut Link,
+        now: Moment,
+    ) {
+        let command: &[u8] = if what == What::Holder { b"GET" } else { b"PTTL" };
+        link.write(&[command, self.names.lock()], Place::Any, self.to(id, at, what), now);
+    }
+}
+
 impl Machine {
     /// Keeps what a server said that is more than a grant: the request may end by it, or another behind it in its line.
     pub(super) fn keep_said(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
@@ -86,9 +99,8 @@ impl Machine {
         if !matches!(reply.value(), Frame::Null) || !is_asked || !may_end {
             return false;
         }
-        for (command, what) in [(b"GET" as &[u8], What::Holder), (b"PTTL", What::HolderTtl)] {
-            let to = lease.to(id, at, what);
-            links[lease.link(at)].write(&[command, lease.names.lock()], Place::Any, to, now);
+        for what in [What::Holder, What::HolderTtl] {
+            lease.ask_for_holder(what, (id, at), &mut links[lease.link(at)], now);
         }
         true
     }

@@ -5,6 +5,7 @@
 //! that is, and has done nothing: the question goes out again there, a bounded number of times, with its time and its owner.
 
 use bytes::Bytes;
+use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
@@ -48,7 +49,7 @@ pub(super) struct Routed {
     pub(super) slot: u16,
     /// The lease has others, in other slots.
     pub(super) is_of_several: bool,
-    /// Its keys were at two servers last.
+    /// Its keys were at two servers last, or at one that does not serve the slot yet.
     pub(super) is_apart: bool,
     /// How often its question was sent elsewhere, in this round.
     detours: (u32, u8),
@@ -183,6 +184,10 @@ impl Machine {
         let replica = &mut lease.replicas[at];
         replica.link = number(to);
         let has = replica.has;
+        let is_owed = matches!(has, Has::Owed | Has::Releasing);
+        if is_owed {
+            (replica.has, replica.due) = (Has::Owed, Some(now));
+        }
         let is_kept = lease.is_held() && lease.is_renewed && has == Has::Key;
         let awaited = &mut self.links[from].awaited;
         let count = awaited.len();
@@ -193,7 +198,7 @@ impl Machine {
                 self.go_on(to, now);
             }
         }
-        if has == Has::Owed {
+        if is_owed {
             self.give_back_again(id, now);
         } else if is_kept {
             self.batches.due.push(id);
@@ -265,10 +270,17 @@ impl Machine {
         if let Some(routes) = self.routes.as_mut().filter(|_| is_lasting) {
             routes.links[usize::from(slot)] = number(to);
         }
-        let is_ready = self.links[to].is_ready();
-        if is_ready && !is_lasting {
-            self.links[to].command(&[b"ASKING"], To::Nobody, now);
-            self.links[to].is_asking = true;
+        let link = &mut self.links[to];
+        if !is_lasting {
+            if let Some(text) = link.asking_refused.take() {
+                let told = Reply { frame: Frame::Error(text), ..*reply };
+                self.dispatch(server, told.to, Some(&told), now);
+                return true;
+            }
+        }
+        if link.is_ready() && !is_lasting {
+            link.command(&[b"ASKING"], To::Asking, now);
+            link.is_asking = true;
         }
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => {
@@ -295,7 +307,13 @@ impl Machine {
         };
         let (link, is_alone) = (&mut links[to], lease.is_alone());
         let replica = &mut lease.replicas[at];
-        if what == What::Wait || !replica.routed.may_detour(round) {
+        // Nobody is told anything by a server that does not serve the slot yet.
+        replica.routed.is_apart |= !is_lasting;
+        let may_detour = what != What::Wait && replica.routed.may_detour(round);
+        if !may_detour {
+            // What is asked next begins there.
+            replica.link = if is_lasting { number(to) } else { replica.link };
+            replica.routed.detours = (0, 0);
             return false;
         }
         let from = std::mem::replace(&mut replica.link, number(to));
@@ -366,7 +384,9 @@ impl Machine {
         let has_key = |piece: &Pieces| of.1 == What::Acquire && piece.number > 0;
         let replica = &mut lease.replicas[at];
         let Some(pieces) = replica.routed.pieces.filter(|pieces| pieces.of == of) else {
-            replica.routed.is_apart &= reply.is_none_or(|reply| reply.frame.error().is_some());
+            let is_settled = replica.routed.detours.0 != of.0
+                && reply.is_some_and(|reply| reply.frame.error().is_none());
+            replica.routed.is_apart &= !is_settled;
             return false;
         };
         replica.routed.pieces = None;
@@ -413,9 +433,10 @@ impl Routed {
 }
 
 impl Lease {
-    /// Whether the reply to a question or a release at this place is still to come.
+    /// Whether the reply to a question at this place is still to come. A release is repeated anyway: a server that has
+    /// lost its slots may never answer.
     fn is_under_way_at(&self, at: usize) -> bool {
-        matches!(self.replicas[at].has, Has::Asked | Has::Releasing)
+        self.replicas[at].has == Has::Asked
     }
 
     /// The piece of a question that is asked for, where it is in pieces.

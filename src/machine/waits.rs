@@ -47,12 +47,15 @@ impl Machine {
         (told.is_confirmed && told.is_tracking).then(|| told.channel())
     }
 
-    /// Whether the request may have an entry: its attempts are not counted.
+    /// Whether the request may have an entry: its attempts are not counted, and one server has all of its keys.
     pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
         // What is in several slots has no server that knows the order of all that wait.
         let is_whole = |lease: &Lease| lease.replicas.len() == self.settings.quorum.servers();
         let may = |lease: &Lease| {
-            lease.kind.wait.is_some() && !lease.retry.is_counted() && is_whole(lease)
+            lease.kind.wait.is_some()
+                && !lease.retry.is_counted()
+                && is_whole(lease)
+                && !lease.is_apart()
         };
         self.leases.get(id).is_some_and(|lease| lease.waits() && may(lease))
     }

@@ -146,9 +146,14 @@ impl Machine {
     }
 
     /// What a command came to: its reply, or none where the connection ended before.
-    fn dispatch(&mut self, server: usize, to: To, reply: Option<&Reply>, now: Moment) {
+    pub(super) fn dispatch(&mut self, server: usize, to: To, reply: Option<&Reply>, now: Moment) {
         match (to, reply) {
             (To::Handshake { .. } | To::Seal | To::Nobody, _) => {}
+            #[cfg(any(test, feature = "cluster"))]
+            (To::Asking, reply) => {
+                let error = reply.and_then(|reply| reply.frame.error());
+                self.links[server].asking_refused = error.cloned();
+            }
             (To::Login, reply) => self.logged_in(server, reply.map(|it| it.frame.value()), now),
             (To::Told(what), reply) => {
                 let is_so = reply.is_some_and(|reply| reply.frame.error().is_none());
