@@ -15,7 +15,10 @@ use crate::stats::AtServer;
 
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
-        self.look_again();
+        // Of a Cluster's nodes, those count that cannot be dialled.
+        if !self.servers.is_cluster() {
+            self.look_again();
+        }
         let (shared, turn) = (Arc::downgrade(self), self.lock().wires[link].turn);
         drop(clock::spawn_on(&self.runtime, async move {
             let dialled = dial(&shared, link, within).await;

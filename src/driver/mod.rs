@@ -159,22 +159,14 @@ impl Servers {
         if self.is_cluster() { 1 } else { self.endpoints.len() }
     }
 
-    /// Whether a link leads to a server that is in use.
-    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
-    fn uses(&self, link: usize, machine: &Machine) -> bool {
-        #[cfg(feature = "cluster")]
-        return !self.is_cluster() || machine.is_master(link);
-        #[cfg(not(feature = "cluster"))]
-        true
-    }
-
     /// The links that lead to servers that are in use.
-    fn links(&self, machine: &Machine) -> impl Iterator<Item = usize> {
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
+    fn links(&self, machine: &Machine) -> Vec<usize> {
         #[cfg(feature = "cluster")]
-        let count = machine.links();
-        #[cfg(not(feature = "cluster"))]
-        let count = self.endpoints.len();
-        (0..count).filter(|link| self.uses(*link, machine))
+        if self.is_cluster() {
+            return machine.masters();
+        }
+        (0..self.endpoints.len()).collect()
     }
 
     /// Where a link leads to now.

@@ -65,7 +65,7 @@ impl Shared {
 
     /// The links that lead to servers that are in use.
     pub(crate) fn links(&self) -> Vec<usize> {
-        self.servers.links(&self.lock().machine).collect()
+        self.servers.links(&self.lock().machine)
     }
 
     /// Where a link leads to now.
@@ -128,7 +128,8 @@ impl Servers {
         machine: &Machine,
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
-        let unmet = machine.unmet().filter(|(link, _)| self.uses(*link, machine));
+        let links = self.links(machine);
+        let unmet = machine.unmet().filter(|(link, _)| links.contains(link));
         let unmet = unmet.map(|(link, said)| ServerReport {
             server: machine.address(link).to_owned(),
             vote: self.vote_of(&said, None, ServerError::new, || why(link)),

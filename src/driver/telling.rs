@@ -72,7 +72,7 @@ impl Shared {
             },
             connected: state.machine.serves(link),
         };
-        self.servers.links(&state.machine).map(server).collect()
+        self.servers.links(&state.machine).into_iter().map(server).collect()
     }
 
     /// What is wrong with servers that are used anyway, a line each.
@@ -87,7 +87,8 @@ impl Shared {
             let address = state.machine.address(link);
             unfit.chain(denied).map(move |warning| format!("{address}: {warning}"))
         };
-        let mut lines: Vec<_> = self.servers.links(&state.machine).flat_map(of_link).collect();
+        let links = self.servers.links(&state.machine);
+        let mut lines: Vec<_> = links.into_iter().flat_map(of_link).collect();
         drop(state);
         #[cfg(feature = "cluster")]
         lines.extend(self.servers.nodes.iter().filter_map(|nodes| nodes.refused()));

@@ -92,6 +92,15 @@ impl Machine {
         self.links.len()
     }
 
+    /// The links that serve slots, by the map.
+    pub(crate) fn masters(&self) -> Vec<usize> {
+        let mut serves = vec![false; self.links.len()];
+        for link in self.routes.iter().flat_map(|routes| &routes.links) {
+            serves.get_mut(usize::from(*link)).into_iter().for_each(|it| *it = true);
+        }
+        (0..serves.len()).filter(|link| serves[*link]).collect()
+    }
+
     /// Whether a link serves slots, by the map.
     pub(crate) fn is_master(&self, link: usize) -> bool {
         let serves = |known: &u16| usize::from(*known) == link;

@@ -169,6 +169,25 @@ async fn a_node_that_holds_up_the_scripts_is_passed_by() {
     assert!(demoted.commands().iter().any(|command| command.is(&["SCRIPT", "LOAD"])));
 }
 
+/// The seed is a replica, which is not fit for locks and serves no slot: there is no connection to it for leases.
+#[tokio::test]
+async fn where_all_masters_are_gone_the_seeds_are_asked() {
+    let mut cluster = Cluster::start();
+    let replicas = [0, 1, 2].map(|master| cluster.replica_of(master));
+    let url = format!("redis-cluster://{}", cluster[replicas[0]].address());
+    let builder = Locker::builder().node(url).ttl(TTL).strict();
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    (0..3).for_each(|master| cluster.kill(master));
+    for replica in replicas {
+        assert_eq!(cluster[replica].cli_text(&["CLUSTER", "FAILOVER", "TAKEOVER"]), "OK");
+    }
+    take(&locker, "a").await.release().await.unwrap();
+    drop(locker);
+    let is_left = |at: usize| !cluster[at].cli_text(&["CLIENT", "LIST"]).contains("name=leasehold");
+    eventually("it leaves all of them", || replicas.into_iter().all(is_left)).await;
+}
+
 /// As after many migrations; each range with its master and two replicas.
 #[tokio::test]
 async fn a_map_with_a_range_for_each_slot_is_read() {
