@@ -13,7 +13,7 @@ use bytes::{Buf, BytesMut};
 
 use super::threads::{park, spawn};
 use crate::clock;
-use crate::driver::opening::{Candidates, Opened, Unopened};
+use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
 use crate::machine::{Handshake, Login, Settings};
 use crate::net::open_error::OpenError;
 use crate::net::outcome::Fault as NetFault;
@@ -106,10 +106,11 @@ impl Dial {
             Address::Tcp { host, port } => (host, *port),
             #[cfg(unix)]
             Address::Unix { path } => {
-                let stream = UnixStream::connect(path);
-                let stream =
-                    stream.and_then(|it| it.set_write_timeout(Some(WRITE_MAX)).map(|()| it));
-                return self.greet(Socket::Unix(stream.map_err(OpenError::of_dial)?));
+                return self.greet(|| {
+                    let stream = UnixStream::connect(path)?;
+                    stream.set_write_timeout(Some(WRITE_MAX))?;
+                    Ok(Socket::Unix(stream))
+                });
             }
         };
         match host.parse() {
@@ -147,8 +148,7 @@ impl Dial {
     }
 
     fn open_at(&self, at: SocketAddr) -> Result<Opened<Socket>, Unopened> {
-        let stream = self.connect(at).map_err(OpenError::of_dial)?;
-        self.greet(Socket::Tcp(stream))
+        self.greet(|| self.connect(at).map(Socket::Tcp))
     }
 
     fn connect(&self, at: SocketAddr) -> io::Result<TcpStream> {
@@ -161,8 +161,9 @@ impl Dial {
     }
 
     /// Makes the handshake.
-    fn greet(&self, socket: Socket) -> Result<Opened<Socket>, Unopened> {
+    fn greet(&self, connect: impl Fn() -> io::Result<Socket>) -> Result<Opened<Socket>, Unopened> {
         let Self { login, settings, until, within, .. } = self;
+        let mut socket = connect().map_err(OpenError::of_dial)?;
         let mut handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
         let (mut bytes, mut room) = (BytesMut::new(), [0; READ_BYTES]);
         loop {
@@ -187,6 +188,11 @@ impl Dial {
                 Err(error) if is_late(&error) => continue,
                 Err(error) => error.into(),
             };
+            if is_closed(&fault) && handshake.begins_again(clock::now()) {
+                bytes.clear();
+                socket = connect().map_err(OpenError::of_dial)?;
+                continue;
+            }
             let may_be_tls = matches!(socket, Socket::Tcp(_));
             return Err(Unopened::ended(&handshake, fault, may_be_tls));
         }

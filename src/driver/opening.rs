@@ -199,43 +199,66 @@ impl Opening {
         at: Option<SocketAddr>,
         login: &Login,
     ) -> Result<Opened<Halves>, Unopened> {
-        let Self { endpoint: Endpoint { address, .. }, tls, settings, dead_after, .. } = self;
+        let Self { endpoint: Endpoint { address, .. }, tls, settings, .. } = self;
         let whole = self.whole();
-        let left = self.left(self.dial_within());
-        let dialling = open(address, at, tls.as_ref(), *dead_after, left);
-        let dialled = timeout(self.left(whole), pin!(dialling)).await;
-        let dialled = dialled.map_err(|_| OpenError::Timeout(whole))?;
-        let socket = dialled.map_err(OpenError::of_dial)?;
+        let mut socket = self.dial_at(at).await?;
         let ends_at = self.began_at.after(whole);
         let greet = match self.is_bare {
             #[cfg(any(test, feature = "_calls"))]
             true => Handshake::bare,
             _ => Handshake::new,
         };
-        let handshake = greet(*settings, login.clone(), ends_at, clock::now());
-        let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
+        let mut handshake = greet(*settings, login.clone(), ends_at, clock::now());
         let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
-        opened.greet(whole, may_be_tls).await?;
-        Ok(opened)
+        loop {
+            let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
+            if opened.greet(whole, may_be_tls).await? {
+                return Ok(opened);
+            }
+            (socket, handshake) = (self.dial_at(at).await?, opened.handshake);
+        }
+    }
+
+    async fn dial_at(&self, at: Option<SocketAddr>) -> Result<Halves, OpenError> {
+        let Self { endpoint: Endpoint { address, .. }, tls, dead_after, .. } = self;
+        let whole = self.whole();
+        let left = self.left(self.dial_within());
+        let dialling = open(address, at, tls.as_ref(), *dead_after, left);
+        let dialled = timeout(self.left(whole), pin!(dialling)).await;
+        dialled.map_err(|_| OpenError::Timeout(whole))?.map_err(OpenError::of_dial)
     }
 }
 
 impl Opened<Halves> {
-    /// Makes the handshake.
-    async fn greet(&mut self, whole: Duration, may_be_tls: bool) -> Result<(), Unopened> {
+    /// Makes the handshake; false where it goes on over another connection.
+    async fn greet(&mut self, whole: Duration, may_be_tls: bool) -> Result<bool, Unopened> {
         let Self { socket, bytes, handshake } = self;
         loop {
             let left = handshake.ends_at().since(clock::now());
             let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
             let heard = heard.map_err(|_| Unopened::late(handshake, whole))?;
             let fault = match heard {
-                Ok(1..) if handshake.received(bytes, clock::now())? => return Ok(()),
+                Ok(1..) if handshake.received(bytes, clock::now())? => return Ok(true),
                 Ok(1..) => continue,
                 Ok(0) => NetFault::ClosedByServer,
                 Err(error) => error.into(),
             };
+            if is_closed(&fault) && handshake.begins_again(clock::now()) {
+                return Ok(false);
+            }
             return Err(Unopened::ended(handshake, fault, may_be_tls));
         }
+    }
+}
+
+/// Whether the other side has closed a connection, perhaps without a look at all that was said.
+pub(crate) fn is_closed(fault: &NetFault) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    match fault {
+        NetFault::Io(error) => {
+            matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+        }
+        fault => matches!(fault, NetFault::ClosedByServer),
     }
 }
 

@@ -2,8 +2,9 @@
 //! after the dial.
 //!
 //! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, SELECT, INFO, a seal, SCRIPT LOAD of every script, and another seal.
-//! Only where HELLO itself is unknown, or its version is, RESP2 is spoken instead, with a second write. Any other refusal
-//! of HELLO is what it says, an authentication error above all.
+//! Those that do not know HELLO say so in words of their own, or close the connection. So RESP2 is spoken instead, once,
+//! whatever HELLO is refused by: with a second write, or on a second connection. But an authentication error is what it
+//! says, and so is "not now".
 //!
 //! No reply is believed before it is proved, and the reply to SCRIPT LOAD is a digest that is known here. So a reply that
 //! is lost or doubled ends the connection, and is never taken for the answer to another step.
@@ -23,7 +24,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::core::Settings;
 use super::link::{Fault, Link, Place, Reply, To};
 use super::session::{Login, Step};
-use crate::policy::fitness::SECTIONS;
+use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};
 
 /// The name that CLIENT LIST shows.
@@ -117,6 +118,26 @@ impl Handshake {
         Some(Fault::Refused { step: Step::Hello, text })
     }
 
+    /// The connection has ended. Whether another is to be made: one who does not know HELLO may have closed this one, and
+    /// is spoken to in RESP2 there.
+    pub(crate) fn begins_again(&mut self, now: Moment) -> bool {
+        let mut came = Vec::new();
+        let is_of_hello = match self.farewell() {
+            Some(Fault::Refused { text, .. }) => code_of(&text) == Code::Unsupported,
+            _ => {
+                self.link.believe(&mut came);
+                came.is_empty()
+            }
+        };
+        if !self.is_resp3 || !self.link.greeted_in.is_zero() || !is_of_hello {
+            return false;
+        }
+        self.link = Self::silent(self.settings, self.login.clone(), self.ends_at, now).link;
+        (self.is_resp3, self.began_at) = (false, now);
+        self.say_all(now);
+        true
+    }
+
     /// Whether the server has said that it is a replica, as those do that know HELLO.
     pub(crate) fn is_replica(&self) -> bool {
         self.is_replica
@@ -132,6 +153,13 @@ impl Handshake {
         let heard = self.link.hear(bytes, &mut proved, now);
         if self.is_bare() {
             self.link.believe(&mut proved);
+        } else if let Err(Fault::Unsealed(_)) = heard {
+            // Those know no seal.
+            let mut said = Vec::new();
+            self.link.believe(&mut said);
+            if said.iter().any(|reply| is_sentinels(&reply.frame)) {
+                return Err(Fault::Unfit(Unfit::Sentinel));
+            }
         }
         let mut is_over = false;
         for Reply { to, frame, .. } in proved {
@@ -201,8 +229,8 @@ impl Handshake {
             self.link.greeted_in = now.since(self.began_at);
         }
         if let Some(text) = frame.error() {
-            match (step, Code::of(&String::from_utf8_lossy(text))) {
-                (Step::Hello, Code::Unsupported) => {
+            match (step, code_of(text)) {
+                (Step::Hello, code) if code.may_lack_hello() => {
                     self.is_resp3 = false;
                     self.say_all(now);
                 }
@@ -287,6 +315,17 @@ impl Handshake {
 /// How long a server may take for the scripts, where dial and handshake may take this time.
 pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
     SCRIPTS_WITHIN.min(connect_timeout / SCRIPTS_SHARE)
+}
+
+fn code_of(text: &[u8]) -> Code {
+    Code::of(&String::from_utf8_lossy(text))
+}
+
+/// Whether a reply to HELLO or to INFO is a Sentinel's.
+fn is_sentinels(frame: &Frame) -> bool {
+    let mode = frame.field("mode").and_then(Frame::as_bytes);
+    let info = frame.as_bytes().map(|text| String::from_utf8_lossy(text));
+    mode.is_some_and(|mode| mode == "sentinel") || info.is_some_and(|info| is_of_sentinel(&info))
 }
 
 fn is_needed(settings: &Settings, section: &str) -> bool {

@@ -72,6 +72,11 @@ impl Code {
         }
     }
 
+    /// Whether one who refuses HELLO so may not know it: proxies say that in words of their own.
+    pub(crate) fn may_lack_hello(self) -> bool {
+        !matches!(self, Self::Auth | Self::Permission | Self::Later)
+    }
+
     /// Whether the same question gets the same answer, for as long as nobody changes the server or the client.
     pub(crate) fn is_lasting(self) -> bool {
         !matches!(self, Self::Later | Self::Apart | Self::ReadOnly | Self::NoScript | Self::Again)

@@ -73,6 +73,7 @@ pub(crate) enum Unfit {
     Replica,
     NamedReplica,
     ClusterNode,
+    Sentinel,
     SameAs(String),
     Evicts(String),
     Forgets,
@@ -100,6 +101,9 @@ impl fmt::Display for Unfit {
                 "a Redis Cluster node, not an independent server: give redis-cluster://host:port alone, or \
                  independent servers",
             ),
+            Self::Sentinel => {
+                f.write_str("a Sentinel, which has no locks: give redis-sentinel://host:port/service")
+            }
             Self::SameAs(other) => write!(
                 f,
                 "the same server as {other}: give each server once, because a quorum needs independent servers"
@@ -137,6 +141,11 @@ pub(crate) fn warnings(info: &str) -> impl Iterator<Item = Unfit> {
 /// Which run of a server INFO is of, if it says so: another for each start.
 pub(crate) fn run_id(info: &str) -> Option<&str> {
     find(info, "run_id").filter(|run_id| !run_id.is_empty())
+}
+
+/// Whether INFO is of a Sentinel.
+pub(crate) fn is_of_sentinel(info: &str) -> bool {
+    MODE_FIELDS.into_iter().any(|field| find(info, field) == Some("sentinel"))
 }
 
 fn evicting(policy: &str) -> Option<Unfit> {

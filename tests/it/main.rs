@@ -21,6 +21,7 @@ mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod credentials;
+mod dialects;
 mod direct;
 #[cfg(feature = "family")]
 mod durations;

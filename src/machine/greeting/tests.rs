@@ -78,15 +78,23 @@ fn all_steps_are_said_before_any_is_answered() {
     );
 }
 
+/// Nobody is logged in until the server is asked in RESP2.
 #[test]
-fn a_server_without_resp3_is_spoken_to_in_resp2() {
-    for refusal in ["ERR unknown command 'HELLO'", "NOPROTO unsupported protocol version"] {
+fn a_server_that_refuses_hello_in_any_words_is_spoken_to_in_resp2_once() {
+    for refusal in [
+        "ERR unknown command 'HELLO'",
+        "NOPROTO unsupported protocol version",
+        "ERR unsupported command 'hello'",
+        "ERR command not supported",
+        "ERR invalid command",
+        "ERR This command is not allowed",
+        "ERR Syntax error in HELLO option 'SETNAME'",
+    ] {
         let mut said = Vec::new();
         let bench = greeted(|command| {
             said.push(text(command));
             match (&command[0][..], said.iter().any(|it| it.starts_with("AUTH"))) {
                 (b"HELLO", _) => vec![error(refusal)],
-                // Nobody is logged in yet.
                 (_, false) => vec![error("NOAUTH Authentication required.")],
                 _ => vec![greeting(command, &info())],
             }
@@ -94,6 +102,39 @@ fn a_server_without_resp3_is_spoken_to_in_resp2() {
         assert!(votes(&bench, 0), "{:?}", bench.faults());
         let second = said.iter().position(|it| it == "AUTH u hunter2").unwrap();
         assert_eq!(said[second + 1], "CLIENT SETNAME leasehold");
+        assert_eq!(said.iter().filter(|it| it.starts_with("AUTH")).count(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_closes_at_hello_is_spoken_to_in_resp2_once() {
+    let now = Moment::from_nanos(7);
+    let ends_at = now.after(Duration::from_secs(5));
+    let greets = [Handshake::new, Handshake::bare];
+    // What comes before the end, and whether that may be for want of HELLO.
+    for (came, is_of_hello) in [
+        ("", true),
+        ("-ERR unknown command 'HELLO'\r\n", true),
+        ("-ERR max number of clients reached\r\n", false),
+        ("-DENIED Redis is running in protected mode\r\n", false),
+        ("-NOAUTH Authentication required.\r\n", false),
+        ("%1\r\n+server\r\n+redis\r\n", false),
+    ] {
+        for greet in greets {
+            let mut handshake = greet(settings(1), login(), ends_at, now);
+            let later = now.after(Duration::from_millis(1));
+            let heard = handshake.received(&mut BytesMut::from(came), later);
+            handshake.output().clear();
+            let is_again = heard.is_ok() && handshake.begins_again(later);
+            let is_bare = handshake.is_bare();
+            // One that proves nothing has spoken in RESP2 by then, and heard why not.
+            assert_eq!(is_again, is_of_hello && (!is_bare || came.is_empty()), "{came}");
+            if is_again {
+                let said = handshake.output().split();
+                assert!(said.starts_with(b"*3\r\n$4\r\nAUTH\r\n"), "{said:?}");
+                assert!(!handshake.begins_again(later));
+            }
+        }
     }
 }
 
@@ -333,6 +374,26 @@ fn servers_that_are_unfit_get_no_connection() {
         let lacking = recorded::without(&of.info("standalone"), "run_id");
         let unreadable = fault(move |command| greeting(command, &lacking));
         assert_eq!(unreadable, Fault::Unfit(Unfit::Unreadable("run_id")), "{}", of.name);
+    }
+}
+
+/// It answers HELLO or INFO, and knows no ECHO and no script.
+#[test]
+fn a_sentinel_is_told_from_a_server() {
+    for of in recorded::all() {
+        let sentinel = of.info("sentinel");
+        let hello = |mode| Frame::Map([(bulk("mode"), bulk(mode))].into());
+        let hellos = [hello("sentinel"), hello("standalone"), error("ERR unknown command")];
+        for (at, hello) in hellos.into_iter().enumerate() {
+            let fault_of = fault(|command| match &command[0][..] {
+                b"HELLO" => hello.clone(),
+                b"INFO" if at > 0 => bulk(&sentinel),
+                b"AUTH" | b"CLIENT" => Frame::Simple("OK".into()),
+                _ => error("ERR unknown command"),
+            });
+            let is_known = matches!(fault_of, Fault::Unfit(Unfit::Sentinel));
+            assert!(is_known, "{} {at}: {fault_of:?}", of.name);
+        }
     }
 }
 
