@@ -28,9 +28,7 @@ elseif its ~= ARGV[1] or tonumber(promised) ~= token or accepted ~= '0' or lease
 else
   lasts = math.max(lasts, tonumber(ARGV[3]))
   if ARGV[2] == 'extend' then
-    if redis.replicate_commands then
-      redis.replicate_commands()
-    end
+    pcall(redis.replicate_commands)
     local time = redis.call('TIME')
     ends = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3]
   end

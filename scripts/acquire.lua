@@ -33,7 +33,8 @@
 -- A proposal that is more than a second above the counters is held against the server's own clock, so that
 -- a client whose clock is far ahead cannot use up the tokens: a server that decides alone takes the clock in the
 -- place of a proposal that is more than a second off, and one of several refuses what is more than a second
--- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
+-- ahead. What servers led to is accepted: their counters may have been driven ahead before. So is every proposal
+-- where no script may call TIME (ElastiCache Serverless): there a client's clock is believed. TIME makes no
 -- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 --
 -- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
@@ -74,8 +75,8 @@ if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) t
   return stamp
 end
 
-if args[5] == 'turn' and redis.replicate_commands then
-  redis.replicate_commands()
+if args[5] == 'turn' then
+  pcall(redis.replicate_commands)
 end
 local judged, aside = args[4], 0
 if string.sub(judged, -3) == ' on' then
@@ -121,11 +122,12 @@ end
 
 local token, written = tonumber(proposal), proposal
 if ahead > 1000000 and judged ~= 'outbid' then
-  if redis.replicate_commands then
-    redis.replicate_commands()
+  pcall(redis.replicate_commands)
+  local time, now = redis.pcall('TIME'), token
+  if not time.err or not string.find(time.err, 'ommand .*from ') then
+    time = time.err and call('TIME') or time
+    now = time[1] * 1000000 + time[2]
   end
-  local time = call('TIME')
-  local now = time[1] * 1000000 + time[2]
   if token > now + 1000000 and judged == 'vote' then
     return {stamp, 'ahead', string.format('%.0f', now)}
   elseif math.abs(token - now) > 1000000 and judged == 'mint' then

@@ -19,9 +19,7 @@
 -- comes when the attempt has failed starts nothing.
 
 local owner, fingerprint, ttl, lasts, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local count, starts, token = 1, '1', string.format('%s%06d', time[1], time[2])

@@ -24,9 +24,7 @@
 -- replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 
 local stamp = ARGV[7]
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local count, period, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -13,9 +13,7 @@
 local stamp = ARGV[2]
 local first = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')
 local last = tonumber(redis.call('HGET', KEYS[1], 'last') or '0')
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for place = first, math.min(last, first + 1023) do

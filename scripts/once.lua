@@ -22,9 +22,7 @@
 -- be asked for their effects.
 
 local owner, ttl, stamp = ARGV[1], tonumber(ARGV[4]), ARGV[5]
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local slot, period, next_in = tonumber(ARGV[2]), tonumber(ARGV[3]), -1

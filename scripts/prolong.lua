@@ -12,9 +12,7 @@
 -- and gone since. Where the lock would end before the share, its end rests on the share from then on. A byte 0
 -- behind the lock's value says that somebody waits (share.lua): it stays there.
 
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local call, stamp, all = redis.call, ARGV[#ARGV], true
 local kept = {stamp}
 local time = call('TIME')

@@ -24,9 +24,7 @@
 -- promise that is forgotten. Tokens are compared with the server's clock as acquire.lua does it.
 
 local token, stamp = tonumber(ARGV[5]), ARGV[7]
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = math.floor(micros / 1000)

@@ -31,9 +31,7 @@
 -- marks, whatever its value says: so what becomes its lock there may be marked.
 -- Tokens are minted as parts/token.lua says.
 
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
+pcall(redis.replicate_commands)
 local stamp, owner, ttl = ARGV[#ARGV], ARGV[1], ARGV[2]
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')

@@ -91,9 +91,7 @@ for key = 1, #KEYS, 3 do
     end
     if read[1] and KEYS[key + 2] and (how == 2 or not holder) then
       if not micros then
-        if redis.replicate_commands then
-          redis.replicate_commands()
-        end
+        pcall(redis.replicate_commands)
         local time = redis.call('TIME')
         micros = time[1] * 1000000 + time[2]
       end

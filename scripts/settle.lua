@@ -24,9 +24,7 @@ if ends == '0' or ends == '1' then
 end
 ends = how == 'fail' and '1' or '0'
 if how == 'extend' then
-  if redis.replicate_commands then
-    redis.replicate_commands()
-  end
+  pcall(redis.replicate_commands)
   local time = redis.call('TIME')
   ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3])
 end

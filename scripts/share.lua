@@ -96,9 +96,7 @@ end
 -- The next waiter, before anything is done: where the queue says AGAIN, nothing is.
 local is_waited_for, time, now, next, ticket = type(waiting) == 'number' and waiting > 0, nil, nil, nil, nil
 if is_waited_for and how ~= 'look' then
-  if redis.replicate_commands then
-    redis.replicate_commands()
-  end
+  pcall(redis.replicate_commands)
   time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
   local first, last
@@ -139,9 +137,7 @@ if is_shared and (how == '' or how == 'leave') then
 end
 
 if not time then
-  if redis.replicate_commands then
-    redis.replicate_commands()
-  end
+  pcall(redis.replicate_commands)
   time = call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end

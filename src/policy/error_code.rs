@@ -21,7 +21,7 @@ pub enum Code {
     Elsewhere,
     /// `WRONGTYPE`: the key holds something that is no lock.
     WrongType,
-    /// `NOPROTO`, or a command that the server does not know.
+    /// `NOPROTO`, or a command that the server does not know, or lets no script call.
     Unsupported,
     /// Anything else.
     Other,
@@ -52,8 +52,11 @@ impl Code {
     /// What some servers say only in words.
     fn of_sentence(text: &str) -> Self {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
+        let is_of_script = |words: &&str| text.contains(words);
         // The servers' own words, and those of proxies before them.
-        if is(&["unknown command", "unsupported command", "command not supported"]) {
+        if is(&["unknown command", "unsupported command", "command not supported"])
+            || ["ommand called from ", "ommand is not allowed from "].iter().any(is_of_script)
+        {
             Self::Unsupported
         } else if is(&["max number of clients"]) {
             Self::Later
@@ -128,6 +131,16 @@ mod tests {
             ("ERR unknown command 'HELLO'", Code::Unsupported),
             ("ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
             ("ERR unsupported command 'hello'", Code::Unsupported),
+            (
+                "ERR This Redis command is not allowed from script script: 53aa, on @user_script:13.",
+                Code::Unsupported,
+            ),
+            ("ERR Unknown command called from script", Code::Unsupported),
+            (
+                "ERR Error running script (call to f_620c): @user_script:1: @user_script: 1: Unknown \
+                  Redis command called from Lua script",
+                Code::Unsupported,
+            ),
             ("ERR max number of clients reached", Code::Later),
             ("ERR max number of clients + cluster connections reached", Code::Later),
             ("ERR something else", Code::Other),
