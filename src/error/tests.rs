@@ -216,6 +216,7 @@ fn unfit() -> Vec<String> {
         Unfit::Replica => Unfit::Replica,
         Unfit::NamedReplica => Unfit::NamedReplica,
         Unfit::ClusterNode => Unfit::ClusterNode,
+        Unfit::Sentinel => Unfit::Sentinel,
         Unfit::SameAs(_) => Unfit::SameAs("10.0.0.1:6379".into()),
         Unfit::Evicts(_) => Unfit::Evicts("allkeys-lru".into()),
         Unfit::Forgets => Unfit::Forgets,
@@ -318,7 +319,8 @@ fn refusals() -> Vec<String> {
         "NOAUTH Authentication required.",
         "OOM command not allowed when used memory > 'maxmemory'.",
     ];
-    all.iter().map(|text| said(text).to_string()).collect()
+    let of_sentinel = said("NOAUTH Authentication required.").of_sentinel();
+    all.iter().map(|text| said(text)).chain([of_sentinel]).map(|it| it.to_string()).collect()
 }
 
 fn maps() -> Vec<String> {

@@ -118,6 +118,15 @@ impl OpenError {
         Self::of_dial(io::Error::new(kind, tried.join(", ")))
     }
 
+    /// The same, of a Sentinel.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn of_sentinel(self) -> Self {
+        match self {
+            Self::Refused { step, error } => Self::Refused { step, error: error.of_sentinel() },
+            other => other,
+        }
+    }
+
     /// Many servers of TLS just hang up on a client that does not speak TLS.
     pub(crate) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {

@@ -12,12 +12,14 @@ use crate::policy::number;
 pub struct ServerError(Arc<Said>);
 
 /// Shared: an error goes through many hands, and each of them would know how to drop all of this.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Said {
     code: Code,
     text: String,
     /// The rights that the user lacks, in an ACL's words, where that is known.
     lacking: Option<String>,
+    /// A Sentinel said it.
+    is_sentinels: bool,
 }
 
 impl ServerError {
@@ -31,7 +33,14 @@ impl ServerError {
             Code::Permission => between(&text, "run the '", "'").map(|name| format!("+{name}")),
             _ => None,
         };
-        Self(Arc::new(Said { code, text, lacking }))
+        Self(Arc::new(Said { code, text, lacking, is_sentinels: false }))
+    }
+
+    /// The same, said by a Sentinel.
+    #[cfg(feature = "sentinel")]
+    #[must_use]
+    pub fn of_sentinel(self) -> Self {
+        Self(Arc::new(Said { is_sentinels: true, ..(*self.0).clone() }))
     }
 
     /// The same of a command that ran `script`, if any, and has these keys: servers do not always
@@ -70,12 +79,8 @@ impl ServerError {
     /// The same, where it is known what the user lacks.
     #[must_use]
     pub fn lacking(self, right: String) -> Self {
-        let Said { code, text, .. } = &*self.0;
-        match code {
-            Code::Permission => {
-                let (text, lacking) = (text.clone(), Some(right));
-                Self(Arc::new(Said { code: *code, text, lacking }))
-            }
+        match self.code() {
+            Code::Permission => Self(Arc::new(Said { lacking: Some(right), ..(*self.0).clone() })),
             _ => self,
         }
     }
@@ -109,11 +114,15 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
 /// The server's words, made safe for a terminal, and what to do where a right is missing.
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Said { code, text, lacking } = &*self.0;
+        let Said { code, text, lacking, is_sentinels } = &*self.0;
         write!(f, "{}", Shown(text.trim_end()))?;
         match (lacking, code) {
             (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
+            (None, Code::Auth) if *is_sentinels => f.write_str(
+                "; give what the Sentinels themselves want by Builder::sentinel_credentials: the URL's password is \
+                 for their servers",
+            ),
             (None, Code::Auth) if text.starts_with("NOAUTH") => {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
             }
@@ -185,6 +194,16 @@ mod tests {
         }
         let other = ServerError::new(b"LOADING x").about(script, &[b"a"]).lacking("+get".into());
         assert_eq!(other.to_string(), "LOADING x");
+    }
+
+    #[test]
+    fn a_sentinel_has_a_login_of_its_own() {
+        for text in ["NOAUTH x", "WRONGPASS x", "ERR Client sent AUTH, but no password is set"] {
+            let error = ServerError::new(text.as_bytes());
+            assert!(!error.to_string().contains("Sentinels"), "{error}");
+            #[cfg(feature = "sentinel")]
+            assert!(error.of_sentinel().to_string().contains("sentinel_credentials"));
+        }
     }
 
     #[test]

@@ -16,6 +16,34 @@ const PART_BYTES: usize = 8;
 /// ended.
 pub(crate) const SECRETS_MAX: usize = 8;
 
+/// What servers say by heart, with a `*` for a command, a digest or a number: of nothing else of ours. So a password that
+/// is a word of one shows neither there nor by being hidden.
+const BY_HEART: [&str; 21] = [
+    "NOAUTH Authentication required.",
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+     <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+    "WRONGPASS invalid username-password pair or user is disabled.",
+    "WRONGPASS invalid username-password pair",
+    "ERR invalid password",
+    "ERR Client sent AUTH, but no password is set",
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+     configuration is correct?",
+    "ERR wrong number of arguments for '*' command",
+    "NOPERM this user has no permissions to run the '*' command",
+    "NOPERM this user has no permissions to run the '*' command or its subcommand",
+    "NOPERM this user has no permissions to access one of the keys used as arguments",
+    "NOPERM this user has no permissions to access one of the channels used as arguments",
+    "NOPERM No permissions to access a key",
+    "NOPERM No permissions to access a channel",
+    "ERR The user executing the script can't run this command or subcommand script: *, on @user_script:*.",
+    "NOPROTO unsupported protocol version",
+    "LOADING Redis is loading the dataset in memory",
+    "READONLY You can't write against a read only replica.",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "NOSCRIPT No matching script. Please use EVAL.",
+    "ERR max number of clients reached",
+];
+
 /// The passwords of one connection.
 #[derive(Default)]
 pub(crate) struct Secrets(VecDeque<Parts>);
@@ -34,7 +62,7 @@ impl Secrets {
     pub(crate) fn tamed(&self, text: &[u8]) -> Option<Vec<u8>> {
         let cut = &text[..text.len().min(TEXT_BYTES_MAX)];
         let repeats = |text: &[u8]| self.0.iter().any(|secret| secret.is_in(text));
-        if !repeats(cut) || is_redirect(cut) {
+        if !repeats(cut) || is_redirect(cut) || is_by_heart(cut, repeats) {
             // A copy: a slice would keep all of it.
             return (cut.len() < text.len()).then(|| cut.to_vec());
         }
@@ -43,7 +71,12 @@ impl Secrets {
         let first = cut.split(|byte| *byte == b' ').next().unwrap_or_default();
         let says_it = code_of(first) == code && !repeats(first);
         let word = if says_it { first } else { word_of(code).as_bytes() };
-        Some([word, b" (text hidden: it repeats a part of the password)"].concat())
+        // The right to a command is named as servers name it, where it is one of a command.
+        let right = command_of(cut).filter(|name| code == Code::Permission && !repeats(name));
+        let right = right
+            .map(|name| [b" may not run the '", name, b"' command"].concat())
+            .unwrap_or_default();
+        Some([word, &right, b" (text hidden: it repeats a part of the password)"].concat())
     }
 }
 
@@ -86,6 +119,32 @@ fn is_redirect(text: &[u8]) -> bool {
     slot.iter().all(u8::is_ascii_digit) && address.iter().all(is_of_address)
 }
 
+fn is_by_heart(text: &[u8], repeats: impl Fn(&[u8]) -> bool) -> bool {
+    let fits = |sentence: &str| {
+        let mut pieces = sentence.split('*').map(str::as_bytes);
+        let begins = text.strip_prefix(pieces.next()?)?;
+        pieces.try_fold(begins, |rest, piece| {
+            let end = rest.iter().position(|byte| !is_of_command(*byte)).unwrap_or(rest.len());
+            let (named, rest) = rest.split_at(end);
+            rest.strip_prefix(piece).filter(|_| !repeats(named))
+        })
+    };
+    BY_HEART.iter().any(|sentence| fits(sentence).is_some_and(<[u8]>::is_empty))
+}
+
+/// The command that a user may not run.
+fn command_of(text: &[u8]) -> Option<&[u8]> {
+    const BEFORE: &[u8] = b"run the '";
+    let at = text.windows(BEFORE.len()).position(|part| part == BEFORE)? + BEFORE.len();
+    let end = text[at..].iter().position(|byte| *byte == b'\'')?;
+    let name = &text[at..at + end];
+    name.iter().all(|byte| is_of_command(*byte)).then_some(name)
+}
+
+fn is_of_command(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"|-_".contains(&byte)
+}
+
 /// The first word of an error of this code.
 fn word_of(code: Code) -> &'static str {
     match code {
@@ -100,5 +159,104 @@ fn word_of(code: Code) -> &'static str {
         Code::WrongType => "WRONGTYPE",
         Code::Unsupported => "NOPROTO",
         Code::Other => "ERR",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HIDDEN: &str = "(text hidden: it repeats a part of the password)";
+
+    fn tamed(secrets: &[&str], text: &str) -> String {
+        let mut all = Secrets::default();
+        secrets.iter().for_each(|secret| all.hide(secret));
+        let tamed = all.tamed(text.as_bytes()).unwrap_or_else(|| text.into());
+        String::from_utf8(tamed).unwrap()
+    }
+
+    #[test]
+    fn words_that_repeat_a_part_of_a_password_are_cut_to_the_first_that_says_what_it_is() {
+        for (secret, text, word) in [
+            (
+                "hunter2",
+                "ERR unknown command 'AUTH', with args beginning with: 'hunt'...",
+                "NOPROTO",
+            ),
+            ("hunter2", "WRONGPASS not hunter2", "WRONGPASS"),
+            ("hunter2", "BUSY hunter2", "BUSY"),
+            ("hunter2", "hunter2 is no word", "ERR"),
+            ("hunter2", "MOVED to hunter2", "MOVED"),
+            ("x", "ERR x", "ERR"),
+            ("correct-horse-battery", "ERR it was ..t-horse-batt..", "ERR"),
+            ("pas", "ERR invalid password of pas", "WRONGPASS"),
+        ] {
+            assert_eq!(tamed(&["before", secret], text), format!("{word} {HIDDEN}"));
+            assert_eq!(Code::of(text), Code::of(word));
+        }
+        for (secret, text) in [
+            ("hunter2", "WRONGPASS invalid username-password pair"),
+            ("", "ERR x"),
+            // Else a Cluster would not be found again from a host that is called like its password.
+            ("node-1", "MOVED 3999 node-1.local:6381"),
+            ("hunter2", "ERR hun ter"),
+            (
+                "hunter2",
+                "FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53",
+            ),
+        ] {
+            assert_eq!(tamed(&[secret], text), text);
+        }
+    }
+
+    /// To hide them would tell what the password begins with.
+    #[test]
+    fn what_servers_say_by_heart_is_shown_whatever_the_password_is() {
+        for (secret, text) in [
+            ("password", "WRONGPASS invalid username-password pair or user is disabled."),
+            ("invalid", "ERR invalid password"),
+            (
+                "permissions",
+                "NOPERM this user has no permissions to run the 'client|caching' command",
+            ),
+            (
+                "script",
+                "ERR The user executing the script can't run this command or subcommand script: 62ab, on \
+                 @user_script:12.",
+            ),
+        ] {
+            assert_eq!(tamed(&[secret], text), text);
+        }
+        for text in [
+            "WRONGPASS invalid username-password pair or user is disabled. password",
+            "NOPERM this user has no permissions to run the 'password' command",
+            "a password: WRONGPASS invalid username-password pair or user is disabled.",
+        ] {
+            assert!(tamed(&["password"], text).ends_with(HIDDEN), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_right_that_a_user_lacks_is_told_though_its_name_is_hidden() {
+        let said = |text| tamed(&["hunter2"], text);
+        assert_eq!(
+            said("NOPERM User hunter has no permissions to run the 'pttl' command"),
+            format!("NOPERM may not run the 'pttl' command {HIDDEN}")
+        );
+        let echo = "NOPERM User hunter has no permissions to run the 'hunter2' command";
+        assert_eq!(said(echo), format!("NOPERM {HIDDEN}"));
+    }
+
+    #[test]
+    fn of_many_passwords_the_last_are_hidden() {
+        let all: Vec<String> = (0..=SECRETS_MAX).map(|number| format!("{number}-token")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_eq!(tamed(&all, "ERR 0-to"), "ERR 0-to");
+        assert_eq!(tamed(&all, "ERR 1-to"), format!("ERR {HIDDEN}"));
+    }
+
+    #[test]
+    fn an_error_is_kept_no_longer_than_people_read() {
+        assert_eq!(tamed(&["secret"], &"x".repeat(3 << 20)).len(), TEXT_BYTES_MAX);
     }
 }

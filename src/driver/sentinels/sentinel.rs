@@ -139,7 +139,8 @@ impl Sentinel {
     }
 
     fn open(&self) -> BoxFuture<'static, Result<Line, OpenError>> {
-        Box::pin(self.opening.clone().open(self.endpoint.clone(), &CHANNELS))
+        let opening = self.opening.clone().open(self.endpoint.clone(), &CHANNELS);
+        Box::pin(async move { opening.await.map_err(OpenError::of_sentinel) })
     }
 
     fn is_down(&mut self, why: OpenError) {

@@ -21,7 +21,11 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let answers = ask_all(plan, sentinels, |plan, sentinel| {
         let name = name.clone();
         async move {
-            let mut interview = plan.ways.interview(&sentinel, plan.greeting).await?;
+            let interview = plan.ways.interview(&sentinel, plan.greeting).await;
+            let mut interview = interview.map_err(|reason| match reason {
+                Reason::NoConnection(why) => Reason::NoConnection(why.of_sentinel()),
+                reason => reason,
+            })?;
             let within = plan.standard.command_timeout;
             let known = ask(&mut interview, &name, within).await?;
             let mut untold = None;
