@@ -6,6 +6,8 @@
 //! the server knows the owner no more, another owner enters. Whatever ends an entry sends the release that leaves
 //! the queue, on the same connection; so a push to an owner that waits no more is given back without a look at it.
 //!
+//! Where no script may do what a queue needs, such as call `TIME`, there is none: the first asks again and again.
+//!
 //! One of several servers has the queue, the same for all processes. There a push says whose turn it is to ask all.
 
 use std::time::Duration;
@@ -14,8 +16,8 @@ use leasehold_resp::{Decimal, Frame};
 
 use crate::machine::{Entry, LeaseId, Machine, Waiting, Waits};
 use crate::policy::{
-    ASK_ALL_EACH, Ballot, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent, beat,
-    entry_life, number,
+    ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent,
+    beat, entry_life, number,
 };
 
 /// See the module's documentation.
@@ -91,7 +93,11 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
     let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
     let Some(Said { answer, token, is_first, frees_at }) = said else {
         let server = entry.server;
-        if reply.is_some_and(|reply| reply.error().is_none()) {
+        let error = reply.and_then(Frame::error).map(|text| String::from_utf8_lossy(text));
+        if error.as_ref().is_some_and(|text| Code::of(text) == Code::Unscripted) {
+            machine.has_no_queue(server);
+            return machine.comes_back(id, Setback::Held(None), now);
+        } else if reply.is_some() && error.is_none() {
             machine.is_nonsense(server);
         }
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));

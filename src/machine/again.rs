@@ -1,8 +1,9 @@
 //! Replies that prove that a question did not run, and by which it goes out again on the same connection.
 //!
 //! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all lose the cache. It is answered by the script itself,
-//! once, which loads it again. `AGAIN` is what a script says that came to the bound of its work before it did what it was
-//! asked; it is called until it has. No other reply is ever answered by sending again.
+//! once, which loads it again. A server that knows no `EVALSHA` is sent all scripts themselves from there on. `AGAIN` is
+//! what a script says that came to the bound of its work before it did what it was asked; it is called until it has. No
+//! other reply is ever answered by sending again.
 //!
 //! The question keeps its time and its owner: a lease counts from when it was put first, and a question that nobody waits
 //! for any more is not repeated.
@@ -18,15 +19,18 @@ impl Machine {
     #[cold]
     pub(super) fn ask_again(&mut self, server: usize, reply: &Reply, now: Moment) -> bool {
         let text = reply.frame.error().map(|text| String::from_utf8_lossy(text));
-        match text.map(|text| Code::of(&text)) {
-            Some(Code::NoScript) if !reply.is_whole => {}
-            Some(Code::Again) => {}
-            Some(Code::ReadOnly) => {
+        let text = text.unwrap_or_default();
+        let mut is_whole = self.links[server].sends_whole;
+        match Code::of(&text) {
+            Code::NoScript if reply.is_by_digest => {}
+            Code::Unsupported if reply.is_by_digest && names_evalsha(&text) => is_whole = true,
+            Code::Again => {}
+            Code::ReadOnly => {
                 self.leave_later(server, now);
                 return false;
             }
             #[cfg(any(test, feature = "cluster"))]
-            Some(code @ (Code::Elsewhere | Code::Apart)) if self.is_by_slots() => {
+            code @ (Code::Elsewhere | Code::Apart) if self.is_by_slots() => {
                 return self.follow(server, reply, code, now);
             }
             _ => return false,
@@ -44,7 +48,7 @@ impl Machine {
             To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
             _ => false,
         };
-        self.links[server].sends_whole = false;
+        self.links[server].sends_whole = is_whole;
         is_asked
     }
 
@@ -89,6 +93,11 @@ impl Machine {
         }
         true
     }
+}
+
+/// So it is that word which the server does not know, and no command of a script that may have run.
+fn names_evalsha(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("evalsha")
 }
 
 #[cfg(test)]
@@ -157,6 +166,35 @@ mod tests {
         refuse(&mut bench, MISSING);
         assert!(bench.said(0).is_empty());
         assert!(!is_granted(&mut bench, id) && bench.machine.len() == 1);
+    }
+
+    #[test]
+    fn a_server_that_knows_no_digests_is_sent_the_scripts_for_as_long_as_the_connection_lasts() {
+        let mut bench = Bench::connected(1);
+        for refusal in ["ERR unknown command 'EVALSHA'", ""] {
+            let id = acquire(&mut bench, b"a");
+            if !refusal.is_empty() {
+                call(&mut bench);
+                refuse(&mut bench, refusal);
+            }
+            let (how, again) = call(&mut bench);
+            assert_eq!(how, "EVAL return 1");
+            bench.reply(0, &stamp(&again));
+            assert!(is_granted(&mut bench, id));
+            bench.machine.release(id, bench.now);
+            let (how, release) = call(&mut bench);
+            assert_eq!(how, "EVAL return 3");
+            bench.reply(0, &stamp(&release));
+        }
+        // A script that knows a command too little may have run.
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        call(&mut bench);
+        refuse(
+            &mut bench,
+            "ERR Unknown Redis command called from script script: 62, on @user_script:2.",
+        );
+        assert!(!is_granted(&mut bench, id) && !bench.said(0).iter().any(|it| it[0] == "EVAL"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is said on a new connection before the first question: one write, so that a connection costs one round trip
 //! after the dial.
 //!
-//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, SELECT, INFO, a seal, SCRIPT LOAD of every script, and another seal.
+//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, INFO, SELECT, a seal, SCRIPT LOAD of every script, and another seal.
 //! Those that do not know HELLO say so in words of their own, or close the connection. So RESP2 is spoken instead, once,
 //! whatever HELLO is refused by: with a second write, or on a second connection. But an authentication error is what it
 //! says, and so is "not now".
@@ -153,13 +153,6 @@ impl Handshake {
         let heard = self.link.hear(bytes, &mut proved, now);
         if self.is_bare() {
             self.link.believe(&mut proved);
-        } else if let Err(Fault::Unsealed(_)) = heard {
-            // Those know no seal.
-            let mut said = Vec::new();
-            self.link.believe(&mut said);
-            if said.iter().any(|reply| is_sentinels(&reply.frame)) {
-                return Err(Fault::Unfit(Unfit::Sentinel));
-            }
         }
         let mut is_over = false;
         for Reply { to, frame, .. } in proved {
@@ -206,14 +199,15 @@ impl Handshake {
         for [name, value] in LIBRARY {
             say(Step::SetLibrary, &[b"CLIENT", b"SETINFO", name, value]);
         }
+        let sections = settings.sections().filter(|_| !is_bare);
+        for (section, _) in sections {
+            say(Step::Info(section), &[b"INFO", section.as_bytes()]);
+        }
         if login.database != 0 {
             say(Step::Select, &[b"SELECT", &Decimal::new(login.database.into())]);
         }
         if is_bare {
             return;
-        }
-        for (section, _) in settings.sections() {
-            say(Step::Info(section), &[b"INFO", section.as_bytes()]);
         }
         link.echo(to(Step::Seal), now);
         for script in settings.scripts.loaded() {
@@ -230,16 +224,16 @@ impl Handshake {
         }
         if let Some(text) = frame.error() {
             match (step, code_of(text)) {
-                (Step::Hello, code) if code.may_lack_hello() => {
+                (Step::Hello, code) if code.may_be_unknown() => {
                     self.is_resp3 = false;
                     self.say_all(now);
                 }
                 // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
                 (Step::SetName | Step::SetLibrary, _) => {}
-                // What it was to prove, the last seal has proved.
-                (Step::Seal, _) => {}
+                // What it was to prove, the last seal has proved, or another that stands for that.
+                (Step::Seal | Step::Last, _) => {}
                 // The first call sends the script itself.
-                (Step::Load, Code::Unsupported) => {}
+                (Step::Load, code) if code.may_be_unknown() && code != Code::ReadOnly => {}
                 (Step::Load, Code::Permission) => {
                     self.link.denied = Some((Some(step), text.clone()));
                 }
@@ -251,6 +245,9 @@ impl Handshake {
                 _ => return Err(Fault::Refused { step, text: text.clone() }),
             }
             return Ok(());
+        }
+        if !self.is_bare() && is_sentinels(frame) {
+            return Err(Fault::Unfit(Unfit::Sentinel));
         }
         match (step, frame.value()) {
             (Step::Hello, hello @ (Frame::Map(_) | Frame::Array(_))) => {

@@ -74,6 +74,10 @@ pub(super) enum To {
 }
 
 impl To {
+    fn is_seal(self) -> bool {
+        matches!(self, Self::Seal | Self::Handshake { step: Step::Seal | Step::Last, .. })
+    }
+
     /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
     /// at a holder none is.
     fn is_awaited(self) -> bool {
@@ -167,8 +171,8 @@ pub(crate) enum Fault {
 struct Slot {
     to: To,
     place: Place,
-    /// The script itself was sent.
-    is_whole: bool,
+    /// A script was called by its digest.
+    is_by_digest: bool,
     sent_at: Moment,
 }
 
@@ -176,8 +180,8 @@ struct Slot {
 pub(super) struct Reply {
     pub(super) to: To,
     pub(super) frame: Frame,
-    /// The script itself was sent.
-    pub(super) is_whole: bool,
+    /// A script was called by its digest.
+    pub(super) is_by_digest: bool,
 }
 
 /// What a link is up to.
@@ -225,8 +229,10 @@ pub(super) struct Link {
     pub(super) memory: Option<Box<dyn Memory>>,
     pub(super) secrets: Secrets,
     pub(super) breaker: Breaker,
-    /// The next script is sent itself, and not its digest.
+    /// The next script is sent itself, and not its digest; all are where the server knows no digests.
     pub(super) sends_whole: bool,
+    /// A seal is a `PING`, as the server knows no `ECHO`.
+    seals_by_ping: bool,
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
@@ -278,6 +284,7 @@ impl Link {
             secrets: Secrets::default(),
             breaker: Breaker::default(),
             sends_whole: false,
+            seals_by_ping: false,
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
             #[cfg(any(test, feature = "cluster"))]
@@ -318,7 +325,7 @@ impl Link {
     /// The connection of a handshake that is over takes the place of the one before.
     pub(super) fn adopt(&mut self, greeted: Self, generation: u32) {
         let Self { decoder, stamp, secrets, is_resp3, greeted_in, denied, .. } = greeted;
-        self.generation = generation;
+        (self.generation, self.seals_by_ping) = (generation, greeted.seals_by_ping);
         (self.decoder, self.stamp, self.secrets) = (decoder, stamp, secrets);
         (self.is_resp3, self.greeted_in, self.denied) = (is_resp3, greeted_in, denied);
     }
@@ -331,7 +338,7 @@ impl Link {
         self.state = state;
         (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
-        (self.is_unsealed, self.is_nonsense) = (false, false);
+        (self.is_unsealed, self.is_nonsense, self.sends_whole) = (false, false, false);
         #[cfg(any(test, feature = "_calls"))]
         self.brought.clear();
         #[cfg(any(test, feature = "cluster"))]
@@ -353,31 +360,31 @@ impl Link {
         now: Moment,
     ) {
         script.spell(&mut self.out, self.sends_whole, keys, words);
-        self.stamp(to, self.sends_whole, now);
+        self.stamp(to, !self.sends_whole, now);
     }
 
     /// What is spelled already.
     pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
         self.out.extend_from_slice(&command.bytes);
         if command.is_stamped {
-            self.stamp(to, command.is_whole, now);
+            self.stamp(to, !command.is_whole, now);
         } else {
             self.wait_for(Place::Flag, to, now);
         }
     }
 
     /// Writes a stamp as the last word of a command.
-    fn stamp(&mut self, to: To, is_whole: bool, now: Moment) {
+    fn stamp(&mut self, to: To, is_by_digest: bool, now: Moment) {
         let stamp = self.next_stamp();
         self.out.extend_from_slice(&spelled(stamp));
         let place = Place::Stamped(stamp);
-        self.slots.push_back(Slot { to, place, is_whole, sent_at: now });
+        self.slots.push_back(Slot { to, place, is_by_digest, sent_at: now });
         self.is_unsealed = false;
     }
 
     /// A reply without a stamp is to come.
     fn wait_for(&mut self, place: Place, to: To, now: Moment) {
-        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
+        self.slots.push_back(Slot { to, place, is_by_digest: false, sent_at: now });
         self.is_unsealed = true;
     }
 
@@ -394,7 +401,10 @@ impl Link {
 
     /// A seal.
     pub(super) fn echo(&mut self, to: To, now: Moment) {
-        self.out.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");
+        let word: &[u8; 4] = if self.seals_by_ping { b"PING" } else { b"ECHO" };
+        self.out.extend_from_slice(b"*2\r\n$4\r\n");
+        self.out.extend_from_slice(word);
+        self.out.extend_from_slice(b"\r\n");
         self.stamp(to, false, now);
     }
 
@@ -487,8 +497,8 @@ impl Link {
         if let Some((frame, standing)) = self.slots.front().and_then(plain) {
             #[cfg(test)]
             let standing = mutated::standing(Place::Any, &frame, Ok(standing))?;
-            let Slot { to, is_whole, .. } = self.slots.pop_front().expect("it is there");
-            self.file(Reply { to, frame, is_whole }, standing, proved);
+            let Slot { to, is_by_digest, .. } = self.slots.pop_front().expect("it is there");
+            self.file(Reply { to, frame, is_by_digest }, standing, proved);
             return Ok(true);
         }
         let mut frame = match self.decoder.decode(bytes) {
@@ -504,9 +514,9 @@ impl Link {
             let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
             if is_awaited && self.told.is_confirmed_by(&frame) {
                 let to = self.slots.pop_front().expect("it is there").to;
-                self.pending.push_back(Reply { to, frame, is_whole: false });
+                self.pending.push_back(Reply { to, frame, is_by_digest: false });
             } else {
-                proved.push(Reply { to: To::Push, frame, is_whole: false });
+                proved.push(Reply { to: To::Push, frame, is_by_digest: false });
             }
             return Ok(true);
         }
@@ -530,7 +540,7 @@ impl Link {
                 return Err(fault);
             }
         };
-        self.file(Reply { to: slot.to, frame, is_whole: slot.is_whole }, standing, proved);
+        self.file(Reply { to: slot.to, frame, is_by_digest: slot.is_by_digest }, standing, proved);
         Ok(true)
     }
 
@@ -561,11 +571,14 @@ impl Link {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let is_stamped = |place| matches!(place, Place::Stamped(_));
-        let is_denied = || Code::of(&String::from_utf8_lossy(&text)) == Code::Permission;
-        if !to.is_awaited() && self.denied.is_none() && is_denied() {
+        let code = Code::of(&String::from_utf8_lossy(&text));
+        if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
             self.denied = Some((None, text.clone()));
         }
-        if to == To::Seal {
+        // The other word proves as much, whoever has said this.
+        let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
+        self.seals_by_ping |= is_unknown;
+        if to == To::Seal && !is_unknown {
             let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
             return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
         }

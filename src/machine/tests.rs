@@ -229,7 +229,7 @@ pub(super) fn error(text: &str) -> Frame {
 pub(super) fn greeting(command: &[Bytes], info: &str) -> Frame {
     match &command[0][..] {
         b"HELLO" => Frame::Map([(bulk("server"), bulk("redis"))].into()),
-        b"ECHO" => bulk(&command[1]),
+        b"ECHO" | b"PING" => bulk(&command[1]),
         b"INFO" => bulk(info),
         b"SCRIPT" => bulk(sha1::digest(&command[2])),
         _ => Frame::Simple("OK".into()),

@@ -47,6 +47,11 @@ impl Machine {
         (told.is_confirmed && told.is_tracking).then(|| told.channel())
     }
 
+    /// A server lets no script do what a queue needs: nobody enters there, for as long as the connection lasts.
+    pub(crate) fn has_no_queue(&mut self, server: usize) {
+        self.links[server].told.is_confirmed = false;
+    }
+
     /// Whether the request may have an entry: its attempts are not counted, and one server has all of its keys.
     pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
         // What is in several slots has no server that knows the order of all that wait.

@@ -21,8 +21,10 @@ pub enum Code {
     Elsewhere,
     /// `WRONGTYPE`: the key holds something that is no lock.
     WrongType,
-    /// `NOPROTO`, or a command that the server does not know, or lets no script call.
+    /// `NOPROTO`, or a command that the server does not know.
     Unsupported,
+    /// A command that the server lets no script call.
+    Unscripted,
     /// Anything else.
     Other,
 }
@@ -52,12 +54,14 @@ impl Code {
     /// What some servers say only in words.
     fn of_sentence(text: &str) -> Self {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
-        let is_of_script = |words: &&str| text.contains(words);
         // The servers' own words, and those of proxies before them.
-        if is(&["unknown command", "unsupported command", "command not supported"])
-            || ["ommand called from ", "ommand is not allowed from "].iter().any(is_of_script)
-        {
+        if is(&["unknown command", "unsupported command", "command not supported"]) {
             Self::Unsupported
+        } else if ["ommand called from ", "ommand is not allowed from "]
+            .iter()
+            .any(|it| text.contains(it))
+        {
+            Self::Unscripted
         } else if is(&["max number of clients"]) {
             Self::Later
         } else if is(&[
@@ -75,8 +79,8 @@ impl Code {
         }
     }
 
-    /// Whether one who refuses HELLO so may not know it: proxies say that in words of their own.
-    pub(crate) fn may_lack_hello(self) -> bool {
+    /// Whether one who refuses a command so may not know it: proxies say that in words of their own.
+    pub(crate) fn may_be_unknown(self) -> bool {
         !matches!(self, Self::Auth | Self::Permission | Self::Later)
     }
 
@@ -133,13 +137,13 @@ mod tests {
             ("ERR unsupported command 'hello'", Code::Unsupported),
             (
                 "ERR This Redis command is not allowed from script script: 53aa, on @user_script:13.",
-                Code::Unsupported,
+                Code::Unscripted,
             ),
-            ("ERR Unknown command called from script", Code::Unsupported),
+            ("ERR Unknown command called from script", Code::Unscripted),
             (
                 "ERR Error running script (call to f_620c): @user_script:1: @user_script: 1: Unknown \
                   Redis command called from Lua script",
-                Code::Unsupported,
+                Code::Unscripted,
             ),
             ("ERR max number of clients reached", Code::Later),
             ("ERR max number of clients + cluster connections reached", Code::Later),

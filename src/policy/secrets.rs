@@ -158,6 +158,7 @@ fn word_of(code: Code) -> &'static str {
         Code::Elsewhere => "MOVED",
         Code::WrongType => "WRONGTYPE",
         Code::Unsupported => "NOPROTO",
+        Code::Unscripted => "ERR This command is not allowed from script",
         Code::Other => "ERR",
     }
 }

@@ -153,7 +153,7 @@ impl Line {
         let [reply] = self.ask([&hello]).await?;
         match (reply.error(), password) {
             (None, _) => self.is_mute = !matches!(reply.value(), Frame::Map(_)),
-            (Some(text), password) if code(text).may_lack_hello() => {
+            (Some(text), password) if code(text).may_be_unknown() => {
                 let Some(password) = password else { return Ok(()) };
                 let auth: Vec<_> =
                     [&b"AUTH"[..]].into_iter().chain(user).chain([password]).collect();

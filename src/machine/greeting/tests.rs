@@ -64,11 +64,11 @@ fn all_steps_are_said_before_any_is_answered() {
             "HELLO 3 AUTH u hunter2 SETNAME leasehold",
             "CLIENT SETINFO LIB-NAME leasehold",
             concat!("CLIENT SETINFO LIB-VER ", env!("CARGO_PKG_VERSION")),
-            "SELECT 3",
             "INFO server",
             "INFO memory",
             "INFO replication",
             "INFO server",
+            "SELECT 3",
             "SCRIPT LOAD return 1",
             "SCRIPT LOAD return 2",
             "SCRIPT LOAD return 3",
@@ -215,6 +215,8 @@ fn what_a_server_refuses_ends_the_handshake_or_is_done_without() {
         (&b"CLIENT"[..], "ERR Unknown subcommand or wrong number of arguments for 'SETINFO'"),
         (b"CLIENT", "NOPERM this user has no permissions to run the 'client|setinfo' command"),
         // The first call sends the script itself.
+        (b"SCRIPT", "ERR unknown command 'SCRIPT'"),
+        (b"SCRIPT", "ERR this subcommand is not allowed"),
         (b"SCRIPT", "NOPERM this user has no permissions to run the 'script|load' command"),
     ] {
         assert!(votes(&refusing(what, text), 0), "{text}");
@@ -241,6 +243,8 @@ fn what_a_server_refuses_ends_the_handshake_or_is_done_without() {
     assert!(votes(&bench, 0));
     let lacks = Some("+info|server".to_owned());
     assert_eq!(bench.machine.denied(0), Some((lacks, denied.as_bytes())));
+    let bench = refusing(b"ECHO", "ERR unknown command 'ECHO'");
+    assert!(votes(&bench, 0), "{:?}", bench.faults());
     let bench = refusing(b"ECHO", "NOPERM no permissions to run the 'echo' command");
     assert!(matches!(bench.faults()[..], [Fault::Unsealed(_)]), "{:?}", bench.faults());
 }
@@ -389,6 +393,7 @@ fn a_sentinel_is_told_from_a_server() {
                 b"HELLO" => hello.clone(),
                 b"INFO" if at > 0 => bulk(&sentinel),
                 b"AUTH" | b"CLIENT" => Frame::Simple("OK".into()),
+                b"PING" => bulk(&command[1]),
                 _ => error("ERR unknown command"),
             });
             let is_known = matches!(fault_of, Fault::Unfit(Unfit::Sentinel));
