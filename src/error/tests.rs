@@ -435,6 +435,7 @@ fn urls() -> Vec<String> {
         E::Port => E::Port,
         E::Database => E::Database,
         E::DatabaseTwice => E::DatabaseTwice,
+        E::Parameter { .. } => E::parameter("timeout"),
         E::UnknownParameter => E::UnknownParameter,
         E::MissingService => E::MissingService,
         E::SlashInService => E::SlashInService,

@@ -23,7 +23,8 @@ pub(super) fn read(text: &[u8]) -> Option<String> {
 /// An address on one link only has the link's name behind a `%`.
 fn is_ipv6(host: &str) -> bool {
     let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
-    let is_zone = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_of_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_zone = !zone.is_empty() && zone.bytes().all(is_of_zone);
     is_zone && address.parse::<Ipv6Addr>().is_ok()
 }
 

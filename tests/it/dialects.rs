@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Locker, Loss};
+use leasehold::{ErrorKind, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::{Action, Command, ScriptedServer, greeting};
 use leasehold_testing::{RedisServer, eventually, soon};
@@ -87,7 +87,7 @@ async fn it_serves_those_who_block_too() {
     for (who, hello) in hellos() {
         let server = before(&real, hello);
         let url = url(&server);
-        let works = tokio::task::spawn_blocking(move || -> Result<(), Error> {
+        let works = tokio::task::spawn_blocking(move || -> Result<(), leasehold::Error> {
             let locker = blocking::Locker::connect(&url)?;
             let guard = locker.lock("a").wait()?;
             assert_eq!(

@@ -1,6 +1,7 @@
 //! Where a node of a cluster listens, as nodes say it to each other and to clients.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::net::transport::Address;
 use crate::server::host;
@@ -45,7 +46,7 @@ impl From<&HostPort> for Address {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Host(String),
-    /// Nothing: the host that the node itself was reached at.
+    /// Nothing, or every address of its machine: the host that the node itself was reached at.
     Responder,
     /// `?`: the node does not know.
     Unknown,
@@ -59,7 +60,10 @@ impl Named {
             b"?" => return Some(Self::Unknown),
             _ => {}
         }
-        host::read(text).map(Self::Host)
+        host::read(text).map(|host| {
+            let is_any = host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified());
+            if is_any { Self::Responder } else { Self::Host(host) }
+        })
     }
 
     /// The host, where there is one.
@@ -79,7 +83,9 @@ mod tests {
     #[test]
     fn a_node_names_a_host_or_itself_or_nobody() {
         assert_eq!(Named::read(b"[::1]"), Some(Named::Host("::1".into())));
-        assert_eq!(Named::read(b""), Some(Named::Responder));
+        for nowhere in ["", "0.0.0.0", "::", "[::]"] {
+            assert_eq!(Named::read(nowhere.as_bytes()), Some(Named::Responder));
+        }
         assert_eq!(Named::read(b"?"), Some(Named::Unknown));
         assert_eq!(Named::read(b"a b"), None);
     }

@@ -51,17 +51,18 @@ impl Map {
     /// # Errors
     ///
     /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer. A
-    /// range whose master the node cannot name is left out.
+    /// range whose master has no port is left out.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
         let mut map = MapBuilder::default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let [first, last, master, ..] = list(range).unwrap_or_default() else {
                 return Err(BadMap::Malformed("range of slots"));
             };
-            let [host, port, ..] = list(master).unwrap_or_default() else {
+            let [host, port, more @ ..] = list(master).unwrap_or_default() else {
                 return Err(BadMap::Malformed("node"));
             };
-            let master = place(host, port, responder)?;
+            let ip = more.get(1).and_then(|more| more.field("ip"));
+            let master = place(host, ip, port, responder)?;
             map.give(first, last, master.as_ref())?;
         }
         map.finish()
@@ -233,9 +234,9 @@ fn master_of_shard(
         };
         // A node that offers no port of this kind cannot be reached.
         let port = node.field(if tls { "tls-port" } else { "port" });
-        let host = node.field("endpoint").or_else(|| node.field("ip"));
-        let host = host.ok_or(BadMap::Malformed("node"))?;
-        let place = port.map(|port| place(host, port, responder)).transpose()?.flatten();
+        let ip = node.field("ip");
+        let host = node.field("endpoint").or(ip).ok_or(BadMap::Malformed("node"))?;
+        let place = port.map(|port| place(host, ip, port, responder)).transpose()?.flatten();
         if is_online && place.is_some() {
             return Ok(place);
         }
@@ -244,15 +245,28 @@ fn master_of_shard(
     Ok(loading)
 }
 
-/// Where a node listens; none where it is unknown or has no port of the kind asked for.
-fn place(host: &Frame, port: &Frame, responder: &HostPort) -> Result<Option<HostPort>, BadMap> {
+/// Where a node listens; none where it has no port of the kind asked for. One whose name the answering node does not know
+/// is at its address, where that is said, or else at the host that answered.
+fn place(
+    host: &Frame,
+    ip: Option<&Frame>,
+    port: &Frame,
+    responder: &HostPort,
+) -> Result<Option<HostPort>, BadMap> {
     let named = match host.value() {
         Frame::Null => Some(Named::Responder),
         host => host.as_bytes().and_then(|host| Named::read(host)),
     };
-    let host = named.ok_or(BadMap::Malformed("host"))?.or_responder(responder);
+    let named = match named.ok_or(BadMap::Malformed("host"))? {
+        Named::Unknown => {
+            let ip = ip.and_then(Frame::as_bytes).and_then(|ip| Named::read(ip));
+            ip.filter(|ip| *ip != Named::Unknown).unwrap_or(Named::Responder)
+        }
+        known => known,
+    };
     let port = number(port).ok_or(BadMap::Malformed("port"))?;
-    Ok(host.filter(|_| port != 0).map(|host| HostPort { host, port }))
+    let host = named.or_responder(responder).filter(|_| port != 0);
+    Ok(host.map(|host| HostPort { host, port }))
 }
 
 /// A number as such, or in digits.

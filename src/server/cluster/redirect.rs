@@ -79,7 +79,7 @@ mod tests {
             ("MOVED 1 ::1:6381", "::1"),
             ("MOVED 1 [::1]:6381", "::1"),
             ("MOVED 1 2001:db8::7:6381", "2001:db8::7"),
-            ("MOVED 1 :::6381", "::"),
+            ("MOVED 1 :::6381", "asked"),
             ("MOVED 1 fe80::1%eth0:6381", "fe80::1%eth0"),
         ];
         for (text, host) in table {

@@ -110,8 +110,18 @@ pub enum InvalidEndpoint {
     /// Two databases.
     #[error("the URL names a database more than once: write /2 or ?db=2, not both")]
     DatabaseTwice,
-    /// A parameter other than `db`.
-    #[error("the URL has an unknown query parameter: there is only db, as in ?db=2")]
+    /// A parameter that other clients have.
+    #[error("the URL has the query parameter {name}: {cure}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// What stands for it here.
+        cure: &'static str,
+    },
+    /// A parameter that is none.
+    #[error(
+        "the URL has an unknown query parameter: there are only db, as in ?db=2, and protocol=3"
+    )]
     UnknownParameter,
     /// A Sentinel URL that ends too soon.
     #[cfg(feature = "sentinel")]
@@ -139,7 +149,51 @@ pub enum InvalidEndpoint {
     NulInSocketPath,
 }
 
+const TIMES: &str = "leave it out, and give times by Builder::connect_timeout and Builder::command_timeout (or \
+                     --command-timeout)";
+const TLS: &str =
+    "leave it out, and write rediss:// for TLS, with certificates by Builder::tls (or --ca)";
+const ONE_CONNECTION: &str = "leave it out: one connection to each server carries all commands";
+const LOGIN: &str = "leave it out, and write user:password@ before the host, or :password@";
+
+/// Parameters of other clients, and what stands for each.
+const FOREIGN: [(&str, &str); 27] = [
+    ("timeout", TIMES),
+    ("connect_timeout", TIMES),
+    ("connection_timeout", TIMES),
+    ("socket_timeout", TIMES),
+    ("socket_connect_timeout", TIMES),
+    ("dial_timeout", TIMES),
+    ("read_timeout", TIMES),
+    ("write_timeout", TIMES),
+    ("connectTimeout", TIMES),
+    ("commandTimeout", TIMES),
+    ("ssl", TLS),
+    ("tls", TLS),
+    ("ssl_cert_reqs", TLS),
+    ("ssl_ca_certs", TLS),
+    ("ssl_check_hostname", TLS),
+    ("skip_verify", TLS),
+    ("verifyPeer", TLS),
+    ("pool_size", ONE_CONNECTION),
+    ("max_connections", ONE_CONNECTION),
+    ("user", LOGIN),
+    ("username", LOGIN),
+    ("password", LOGIN),
+    ("protocol", "leave it out, or write protocol=3: RESP3 is spoken where the server does"),
+    ("client_name", "leave it out: connections are called leasehold"),
+    ("clientName", "leave it out: connections are called leasehold"),
+    ("sentinelMasterId", "write redis-sentinel://host:port/service"),
+    ("addr", "write redis-cluster://host:port,host:port"),
+];
+
 impl InvalidEndpoint {
+    /// What to say of a parameter that is not understood.
+    pub(crate) fn parameter(name: &str) -> Self {
+        let known = FOREIGN.into_iter().find(|(known, _)| *known == name);
+        known.map_or(Self::UnknownParameter, |(name, cure)| Self::Parameter { name, cure })
+    }
+
     /// What to say of a scheme that is not supported.
     pub(super) fn scheme(scheme: &str) -> Self {
         let is_letter =

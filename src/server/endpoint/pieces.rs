@@ -1,10 +1,12 @@
 //! A URL cut at its delimiters, and how each of its parts is read.
 
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 use std::net::Ipv6Addr;
 
 use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
 use crate::net::transport::Address;
 use crate::policy::number;
+use crate::server::host;
 
 /// What stands behind `://`, cut at its delimiters and not yet judged.
 pub(super) struct Pieces<'a> {
@@ -117,9 +119,11 @@ impl<'a> Pieces<'a> {
 
     /// From the path or the query.
     pub(super) fn database(&self) -> Result<u32, InvalidEndpoint> {
-        let from_path = match self.path {
-            "" | "/" => None,
-            path => Some(parse_database(&path[1..])?),
+        let path = self.path.strip_prefix('/').unwrap_or_default();
+        // Some write a slash behind it.
+        let from_path = match path.strip_suffix('/').unwrap_or(path) {
+            "" => None,
+            number => Some(parse_database(number)?),
         };
         match (from_path, self.database_in_query()?) {
             (Some(_), Some(_)) => Err(InvalidEndpoint::DatabaseTwice),
@@ -134,11 +138,16 @@ impl<'a> Pieces<'a> {
         };
         let mut database = None;
         for parameter in query.split('&') {
-            let Some(number) = parameter.strip_prefix("db=") else {
-                return Err(InvalidEndpoint::UnknownParameter);
-            };
-            if database.replace(parse_database(number)?).is_some() {
-                return Err(InvalidEndpoint::DatabaseTwice);
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            match name {
+                "db" | "database" => {
+                    if database.replace(parse_database(value)?).is_some() {
+                        return Err(InvalidEndpoint::DatabaseTwice);
+                    }
+                }
+                // It is spoken where the server does.
+                "protocol" if ["3", "resp3"].contains(&value) => {}
+                name => return Err(InvalidEndpoint::parameter(name)),
             }
         }
         Ok(database)
@@ -149,30 +158,39 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
     let (host, port) = match text.strip_prefix('[') {
         Some(bracketed) => {
             let (host, rest) = bracketed.split_once(']').ok_or(InvalidEndpoint::Ipv6)?;
-            host.parse::<Ipv6Addr>().map_err(|_| InvalidEndpoint::Ipv6)?;
             let port = match rest {
                 "" => None,
                 rest => Some(rest.strip_prefix(':').ok_or(InvalidEndpoint::Port)?),
             };
-            (host, port)
+            (parse_ipv6(host)?, port)
         }
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => return Err(InvalidEndpoint::Ipv6),
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (text.to_owned(), None),
         },
     };
     if host.is_empty() {
         return Err(InvalidEndpoint::MissingHost);
     }
-    if host.contains(['[', ']', '%', '\\', '"', '<', '>', '^', '`', '{', '|', '}']) {
+    let is_name = !host.contains(':');
+    if host.contains(['[', ']', '\\', '"', '<', '>', '^', '`', '{', '|', '}'])
+        || is_name && host.contains('%')
+    {
         return Err(InvalidEndpoint::Host);
     }
     let port = match port {
         None => default_port,
         Some(port) => parse_digits(port).filter(|port| *port != 0).ok_or(InvalidEndpoint::Port)?,
     };
-    Ok(Address::Tcp { host: host.to_owned(), port })
+    Ok(Address::Tcp { host, port })
+}
+
+/// What stands in brackets. Before a zone the `%` is percent-encoded, where somebody has read RFC 6874.
+fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
+    let host = text.replacen("%25", "%", 1);
+    let is_it = host.contains(':') && host::read(host.as_bytes()).is_some();
+    if is_it { Ok(host) } else { Err(InvalidEndpoint::Ipv6) }
 }
 
 /// Whether both spell the same host and port. Two names of one host stay two: nothing is resolved.

@@ -16,7 +16,8 @@ use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
 /// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; most
 /// clusters have only 0, and those of Valkey 9 what `cluster-databases` says. All but the sockets are reached over TLS where `rediss` stands for `redis`.
 /// `valkey` means what `redis` does in each of these, and `valkeys` what `rediss` does. User,
-/// password, path and service are percent-encoded; an IPv6 address stands in brackets.
+/// password, path and service are percent-encoded; an IPv6 address stands in brackets, and its zone behind a `%25`.
+/// Of what other clients' URLs have, `?database=N` and `?protocol=3` are read, and other parameters refused by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One server.

@@ -209,17 +209,54 @@ fn wrong_urls_are_refused_for_what_is_wrong_with_them() {
         ("redis://user:password", E::Port),
         ("redis://h/x", E::Database),
         ("redis://h/-1", E::Database),
-        ("redis://h/1/", E::Database),
+        ("redis://h/1//", E::Database),
+        ("redis://h//1", E::Database),
         ("redis://h?db=", E::Database),
         ("redis://h?db=4294967296", E::Database),
         ("redis://h?db=1&db=1", E::DatabaseTwice),
         ("redis://h/1?db=1", E::DatabaseTwice),
         ("redis://h?", E::UnknownParameter),
-        ("redis://h?timeout=1", E::UnknownParameter),
+        ("redis://h?timeouts=1", E::UnknownParameter),
+        ("redis://h?db=1&database=1", E::DatabaseTwice),
+        ("redis://[fe80::1%]", E::Ipv6),
+        ("redis://[fe80::1%25]", E::Ipv6),
+        ("redis://[h%25eth0]", E::Ipv6),
+        ("redis://[fe80::1%25eth0/1]", E::Ipv6),
         ("redis://h?db=1&", E::UnknownParameter),
     ];
     for (url, error) in table {
         assert_eq!(parse(url), Err(error), "{url}");
+    }
+}
+
+#[test]
+fn what_other_clients_write_is_understood_or_refused_by_name() {
+    for (url, understood) in [
+        ("redis://h/0/", "redis://h/0"),
+        ("redis://h/2/?protocol=3", "redis://h/2"),
+        ("redis://h?database=2", "redis://h?db=2"),
+        ("redis://h?protocol=resp3&db=2", "redis://h/2"),
+        ("redis://[fe80::1%25eth0]:7", "redis://[fe80::1%eth0]:7"),
+        ("redis-cluster://h,[fe80::1%25br-lan.1]/0/", "redis-cluster://h,[fe80::1%br-lan.1]"),
+        ("redis-sentinel://h/main?protocol=3", "redis-sentinel://h/main"),
+    ] {
+        assert!(Target::parse(url).is_ok(), "{url}");
+        assert_eq!(Target::parse(url), Target::parse(understood), "{url}");
+    }
+    let zone = parse("redis://[fe80::1%25eth0]").unwrap();
+    assert_eq!(zone, tcp("fe80::1%eth0", 6379));
+    assert_eq!(Target::parse(&zone.to_string()), Ok(Target::Server(zone)));
+    for (query, cure) in [
+        ("timeout=5s", "Builder::command_timeout"),
+        ("db=1&ssl_cert_reqs=none", "rediss://"),
+        ("protocol=2", "protocol=3"),
+        ("password=hunter2", "user:password@"),
+        ("sentinelMasterId=main", "redis-sentinel://host:port/service"),
+    ] {
+        let error = parse(&format!("redis://h?{query}")).unwrap_err().to_string();
+        let name = query.split(['=', '&']).find(|name| error.contains(*name));
+        assert!(name.is_some() && error.contains(cure), "{query}: {error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 }
 

@@ -104,13 +104,29 @@ fn a_nameless_master_is_at_the_host_that_answered() {
     assert_eq!(masters_of(&map.unwrap(), [0, 1, 2]), ["asked:1", "asked:2", "b:3"]);
 }
 
+/// As Redis 7 with `cluster-preferred-endpoint-type hostname` puts it where no hostname is announced.
 #[test]
-fn a_range_whose_master_is_unknown_or_has_no_port_is_left_out() {
-    let map = from_slots([
-        range(0, 0, node(text("?"), 1)),
-        range(1, 1, node(text("b"), 0)),
-        range(2, 2, node(text("b"), 3)),
-    ]);
+fn a_master_whose_name_is_unknown_is_at_its_address_or_at_the_host_that_answered() {
+    let unknown = |ip: &str, port, resp3| {
+        let more = record(&[("ip", text(ip))], resp3);
+        array([text("?"), Frame::Integer(port), text("id"), more])
+    };
+    for resp3 in [false, true] {
+        let map = from_slots([
+            range(0, 0, unknown("10.0.0.1", 1, resp3)),
+            range(1, 1, unknown("", 2, resp3)),
+            range(2, 2, node(text("?"), 3)),
+            range(3, 3, node(text("0.0.0.0"), 4)),
+            range(4, 4, array([text("?"), Frame::Integer(5)])),
+        ]);
+        let masters = ["10.0.0.1:1", "asked:2", "asked:3", "asked:4", "asked:5"];
+        assert_eq!(masters_of(&map.unwrap(), [0, 1, 2, 3, 4]), masters);
+    }
+}
+
+#[test]
+fn a_range_whose_master_has_no_port_is_left_out() {
+    let map = from_slots([range(1, 1, node(text("b"), 0)), range(2, 2, node(text("b"), 3))]);
     let map = map.unwrap();
     assert_eq!(masters_of(&map, [0, 1, 2]), ["", "", "b:3"]);
     assert_eq!(map.masters(), [HostPort::new("b", 3)]);
@@ -119,7 +135,7 @@ fn a_range_whose_master_is_unknown_or_has_no_port_is_left_out() {
 #[test]
 fn a_topology_without_a_slot_is_refused() {
     assert_eq!(from_slots([]).unwrap_err(), BadMap::Empty);
-    assert_eq!(from_slots([range(0, 9, node(text("?"), 1))]).unwrap_err(), BadMap::Empty);
+    assert_eq!(from_slots([range(0, 9, node(text("a"), 0))]).unwrap_err(), BadMap::Empty);
     assert_eq!(from_shards(&[]).unwrap_err(), BadMap::Empty);
     let idle = shard_node("master", "online", text("a"), 1);
     assert_eq!(from_shards(&[(&[], vec![idle])]).unwrap_err(), BadMap::Empty);
@@ -200,7 +216,7 @@ fn a_shards_master_is_the_one_that_is_up() {
 }
 
 #[test]
-fn a_shards_endpoint_may_be_nobodys_and_its_address_is_not_used_then() {
+fn a_shards_endpoint_may_be_nobodys_or_unknown() {
     let up = |endpoint, port| vec![shard_node("master", "online", endpoint, port)];
     let without_endpoint: Vec<_> = up(text(""), 4)[0]
         .iter()
@@ -214,7 +230,7 @@ fn a_shards_endpoint_may_be_nobodys_and_its_address_is_not_used_then() {
         (&[3, 3], vec![without_endpoint]),
     ];
     let map = from_shards(&shards).unwrap();
-    assert_eq!(masters_of(&map, [0, 1, 2, 3]), ["asked:1", "asked:2", "", "10.9.9.9:4"]);
+    assert_eq!(masters_of(&map, [0, 1, 2, 3]), ["asked:1", "asked:2", "10.9.9.9:3", "10.9.9.9:4"]);
 }
 
 #[test]
@@ -322,7 +338,7 @@ fn the_largest_map_there_can_be_is_read_and_not_shown() {
 
 #[test]
 fn a_huge_reply_is_refused_soon() {
-    let ranges = vec![range(0, 16_383, node(text("?"), 1)); 10_000];
+    let ranges = vec![range(0, 16_383, node(text("a"), 0)); 10_000];
     assert_eq!(Map::from_slots(&Frame::Array(ranges.into()), &asked()).unwrap_err(), BadMap::Empty);
     let mut deep = Frame::Array([].into());
     for _ in 0..100 {
