@@ -118,8 +118,8 @@ impl Handshake {
         Some(Fault::Refused { step: Step::Hello, text })
     }
 
-    /// The connection has ended. Whether another is to be made: one who does not know HELLO may have closed this one, and
-    /// is spoken to in RESP2 there.
+    /// The connection has ended. Whether another is to be made: a server that does not know HELLO may have closed this
+    /// one, and is spoken to in RESP2 there.
     pub(crate) fn begins_again(&mut self, now: Moment) -> bool {
         let mut came = Vec::new();
         let is_of_hello = match self.farewell() {

@@ -575,7 +575,7 @@ impl Link {
         if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
             self.denied = Some((None, text.clone()));
         }
-        // The other word proves as much, whoever has said this.
+        // The other word proves as much, whatever has come of this one.
         let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
         self.seals_by_ping |= is_unknown;
         if to == To::Seal && !is_unknown {

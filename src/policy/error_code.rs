@@ -79,7 +79,7 @@ impl Code {
         }
     }
 
-    /// Whether one who refuses a command so may not know it: proxies say that in words of their own.
+    /// Whether a server that refuses a command so may not know it: proxies say that in words of their own.
     pub(crate) fn may_be_unknown(self) -> bool {
         !matches!(self, Self::Auth | Self::Permission | Self::Later)
     }

@@ -177,7 +177,7 @@ const COMMANDS: [(&str, &[&str]); 23] = [
 const LONG: Duration = Duration::from_secs(3600);
 
 /// What does not work on these servers, in the order in which it is tried. Nothing is tried behind a lock that
-/// cannot be had or given back.
+/// cannot be acquired or given back.
 async fn verbs(servers: &[RedisServer]) -> Vec<&'static str> {
     let connect = || {
         let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
