@@ -5,7 +5,6 @@
 pub mod cluster;
 pub mod credentials;
 pub mod endpoint;
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
 mod host;
 pub(crate) mod script;
 #[cfg(feature = "sentinel")]
