@@ -37,8 +37,8 @@
 -- where no script may call TIME (ElastiCache Serverless): there a client's clock is believed. TIME makes no
 -- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 --
--- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
--- (src/lock/direct.rs): a script that sees one gives it an expiry.
+-- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY of an earlier version, without an
+-- expiry: a script that sees one gives it an expiry.
 --
 -- An owner that takes over from another of its process has the next 15 tokens too: the counter is written so far
 -- ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
@@ -96,7 +96,7 @@ for lock = 1, #KEYS, 3 do
     local left = call('PTTL', KEYS[lock])
     return {stamp, 'held', string.sub(holder, 1, 320), left, counter, 0}
   end
-  -- Where this server alone decides, what the owner has was taken without a look at who waits (src/lock/direct.rs).
+  -- Where this server alone decides, what the owner has was taken without a look at who waits.
   if args[5] == 'turn' and (holder ~= args[1] or judged == 'mint') then
     local queue = KEYS[lock + 2]
     local fields = redis.pcall('HLEN', queue)

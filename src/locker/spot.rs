@@ -1,4 +1,4 @@
-//! The servers, as those ask them that look at locks from outside: `lock/spot.rs` has the same on the engine.
+//! The servers, as those ask them that look at locks from outside.
 
 use std::future::poll_fn;
 use std::sync::Mutex;

@@ -44,9 +44,7 @@ impl Standing {
 impl Locker {
     /// Watches the holder of the lock `name`, without acquiring it and without a place in its line.
     ///
-    /// Servers tell of changes, by client tracking (RESP3): over the connections that there are; in a build with a feature
-    /// that moves servers, or is not for locks alone (Cargo.toml, `_engine`), on one more connection to each server, which
-    /// all watches of a locker and its clones share. A renewal costs a look: one script per server.
+    /// Servers tell of changes, by client tracking (RESP3), over the connections that there are. A renewal costs a look: one script per server.
     /// Otherwise each server is asked once when the TTL ends, and every 5 s. Where a server cannot tell of
     /// changes, it is asked as [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
     /// a lock that changes its holder all the time is looked at once in a pause of that policy.

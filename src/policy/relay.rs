@@ -10,7 +10,7 @@ const RELAY_MAX: Duration = Duration::from_secs(1);
 /// hand-over by the server takes some tenths of a millisecond. Others wait for no more than [`HANDS_MAX`] of these.
 const SHORT_HOLD: Duration = Duration::from_millis(2);
 /// Tokens that a server sets aside for a process, beyond the one of the owner that took over there: as
-/// `scripts/acquire.lua` and `scripts/mint.lua` have it.
+/// `scripts/acquire.lua` has it.
 const ASIDE: u64 = 15;
 
 /// A lock that goes from hand to hand within one process, unseen by all others.

@@ -201,12 +201,11 @@ async fn complaints(right: &str) -> Vec<String> {
     let whole = LONG;
     match right {
         // Each script is sent at its first call then.
-        "+script|load" if !cfg!(feature = "_engine") => {
+        "+script|load" => {
             let locker = connect(&url, whole).await.unwrap();
             take(&locker, name).await.release().await.unwrap();
             vec![warned(&locker).await]
         }
-        "+script|load" => vec![told(connect(&url, whole).await)],
         "+select" => vec![told(connect(&format!("{url}/2"), whole).await)],
         _ if right.starts_with("+info|") => {
             let strict = Locker::builder().node(&url).strict();
@@ -258,12 +257,9 @@ async fn complaints(right: &str) -> Vec<String> {
             let _guard = take(&locker, name).await;
             let plain = locker.try_lock(name).unfenced().await.map(|_| ()).unwrap_err();
             // That it is held is known without it.
-            let is_refused = !cfg!(feature = "_engine");
-            let kind = if is_refused { ErrorKind::Contended } else { ErrorKind::Auth };
-            assert_eq!(plain.kind(), kind, "{plain}");
-            let said = if is_refused { warned(&locker).await } else { plain.to_string() };
+            assert_eq!(plain.kind(), ErrorKind::Contended, "{plain}");
             vec![
-                said,
+                warned(&locker).await,
                 told(locker.try_lock(name).await),
                 told(soon("its end", locker.lock(name).into_future()).await),
             ]
@@ -330,8 +326,6 @@ async fn complaints(right: &str) -> Vec<String> {
             soon("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
             vec![]
         }
-        // What serves all features needs no more than tracking.
-        "+client|caching" if cfg!(feature = "_engine") => vec![],
         "+client|tracking" | "+client|caching" | "+subscribe" | "&leasehold:*" => {
             let (one, other) =
                 (connect(&url, whole).await.unwrap(), connect(&url, whole).await.unwrap());

@@ -3,11 +3,6 @@
 //! One program, because linking forty takes longer than most tests do. What needs a process of its own
 //! is beside it, and says why at its head.
 
-#![cfg_attr(
-    not(feature = "_engine"),
-    allow(unused_imports, dead_code, reason = "they are for tests of what the engine alone does")
-)]
-
 mod acl;
 mod addresses;
 #[cfg(all(feature = "election", feature = "family", feature = "sharing"))]
@@ -22,7 +17,6 @@ mod cancel;
 mod cluster;
 mod credentials;
 mod dialects;
-mod direct;
 #[cfg(feature = "family")]
 mod durations;
 #[cfg(feature = "election")]

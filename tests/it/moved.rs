@@ -9,17 +9,9 @@ use leasehold_testing::{FaultProxy, RedisServer, eventually, soon};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(2);
-/// What `warnings()` and errors say of such a name.
-const MOVED: &str = "another server";
-/// The engine has a connection for those that wait, which it makes late; all of the machine is on one.
-const HAS_WATCH_LANE: bool = cfg!(feature = "_engine");
 
 fn builder(proxy: &FaultProxy) -> Builder {
     Locker::builder().node(proxy.url()).ttl(TTL)
-}
-
-fn is_told(locker: &Locker) -> bool {
-    locker.warnings().iter().any(|warning| warning.contains(MOVED))
 }
 
 /// A holder and a waiter are connected to one server when the name begins to lead to another one.
@@ -35,21 +27,18 @@ async fn waits_for_the_holders_loss(servers: &[RedisServer; 2], name: &str, is_o
     proxy.lead_to(new);
     let refused = waiter.try_lock(name).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Contended, "{refused}");
-    if !HAS_WATCH_LANE {
-        // All goes on at the server before until the connections end.
-        let refused = waiter.lock(name).wait_at_most(TTL).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Contended, "{refused}");
-        assert!(!guard.is_lost());
-        proxy.cut();
-    }
+    // All goes on at the server before until the connections end.
+    let refused = waiter.lock(name).wait_at_most(TTL).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Contended, "{refused}");
+    assert!(!guard.is_lost());
+    proxy.cut();
     let second =
         soon("the waiter is granted the lock", waiter.lock(name).into_future()).await.unwrap();
-    if HAS_WATCH_LANE || is_one_locker {
+    if is_one_locker {
         assert!(guard.is_lost(), "two hold {name}");
     }
     // Another process is no faster than its connection: nobody knows a name that has moved from a restart then.
     soon("the holder is told", guard.lost()).await;
-    assert_eq!(is_told(&waiter), HAS_WATCH_LANE, "{:?}", waiter.warnings());
     second.release().await.unwrap();
 }
 
@@ -81,44 +70,16 @@ async fn a_lease_that_the_other_server_has_is_kept() {
     let owner = std::str::from_utf8(owner.as_bytes().unwrap()).unwrap().to_owned();
     servers[1].cli(&["SET", "a", &owner, "PX", "2000"]);
     proxy.lead_to(servers[1].address());
-    // A waiter dials, or all do whose connection has ended.
     let waiter = locker.clone();
     let waiting = tokio::spawn(async move { waiter.lock("a").await });
-    if HAS_WATCH_LANE {
-        eventually("the move is noticed", || is_told(&locker)).await;
-        proxy.until_open(2).await;
-    } else {
-        proxy.cut();
-        proxy.until_accepted(2).await;
-    }
+    proxy.cut();
+    proxy.until_accepted(2).await;
     let renewed = locker.stats().renewed;
     eventually("it is renewed twice there", || locker.stats().renewed > renewed + 1).await;
     assert!(!guard.is_lost());
     guard.release().await.unwrap();
     soon("the waiter's turn comes", waiting).await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(servers[1].cli(&["EXISTS", "a"]), leasehold_resp::Frame::Integer(0));
-}
-
-/// New connections go to two masters in turn, as a balancer has it. A locker with one connection meets one of them.
-#[cfg(feature = "_engine")]
-#[tokio::test]
-async fn a_balancer_over_two_masters_is_told_of_and_grants_nothing() {
-    let servers = [RedisServer::start(), RedisServer::start()];
-    let proxy = FaultProxy::start(servers[0].address());
-    proxy.lead_in_turn(servers.iter().map(RedisServer::address).collect());
-    let locker = builder(&proxy).longest_ttl(Duration::from_secs(3600)).connect().await.unwrap();
-    let guard = locker.lock("a").await.unwrap();
-    let told = |times: &'static str| {
-        let locker = &locker;
-        move || locker.warnings().iter().any(|it| it.contains(MOVED) && it.contains(times))
-    };
-    eventually("it is told", told("once")).await;
-    let error = locker.try_lock("b").await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains(MOVED), "{error}");
-    eventually("it goes on", told("times")).await;
-    let error = locker.lock("b").wait_at_most(TTL).await.unwrap_err();
-    assert!(error.to_string().contains(MOVED), "{error}");
-    drop(guard);
 }
 
 /// The connections end before there are new ones.
@@ -132,11 +93,11 @@ async fn a_restart_is_no_move_and_keeps_nobody_out() {
     let waiter = locker.clone();
     let waiting = tokio::spawn(async move { waiter.lock("a").await });
     eventually("it waits", || locker.stats().waiting == 1).await;
-    proxy.until_open(1 + u64::from(HAS_WATCH_LANE)).await;
+    proxy.until_open(1).await;
     server.kill();
     server.restart();
     let second = soon("the lock is free again", waiting).await.unwrap().unwrap();
     second.release().await.unwrap();
     drop(guard);
-    assert!(!is_told(&locker), "{:?}", locker.warnings());
+    assert_eq!(locker.warnings(), [""; 0]);
 }

@@ -127,10 +127,8 @@ async fn one_reply_of_a_handshake_out_of_place_misleads_nobody() {
         }
         let held = soon("the lock is free", well.lock(&*what).into_future()).await.unwrap();
         replies.harm_reply(number, harm);
-        // The machine hears of changes on the connection that it has.
-        if !cfg!(feature = "_engine") {
-            proxy.cut();
-        }
+        // It hears of changes on the connection that it has.
+        proxy.cut();
         let (waiting, name) = (locker.clone(), what.clone());
         let waiter = tokio::spawn(async move { waiting.lock(name).await });
         soon("harm is done", async {

@@ -238,10 +238,8 @@ async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     mood.store(2, Ordering::Relaxed);
     let request = locker.lock("a").wait_at_most(LIMIT);
     let error = soon("the limit", request.into_future()).await.unwrap_err();
-    // The engine has the waiter look, which nobody answers; in the machine it knows what the first one does.
-    let known =
-        if cfg!(feature = "_engine") { ErrorKind::Unavailable } else { ErrorKind::Contended };
-    assert_eq!((error.is_timeout(), error.kind()), (true, known), "{error}");
+    // It knows what the first one does.
+    assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Contended), "{error}");
     drop(guard);
     assert_eq!(locker.stats().handed_over, 1);
     let error = soon("the limit", first).await.unwrap().unwrap_err();
