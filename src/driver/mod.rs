@@ -22,6 +22,7 @@ pub(crate) mod opening;
 pub(crate) mod report;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinels;
+mod servers;
 #[cfg(feature = "sentinel")]
 mod service;
 mod telling;
@@ -41,17 +42,14 @@ use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Sleep;
 
+pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
 use crate::machine::{Effect, Fault, Handshake, LeaseId, Machine};
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
-use crate::net::tls::Client;
 use crate::net::transport::ReadHalf;
 use crate::policy::Moment;
-#[cfg(feature = "cluster")]
-use crate::server::cluster::host_port::HostPort;
-use crate::server::endpoint::Endpoint;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
@@ -65,29 +63,6 @@ const READ_ROOM_BYTES: usize = 1024;
 const READS_MAX: usize = 8;
 /// The timer is set to no later than this, whatever is due.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
-
-/// Where servers are, and how they are dialled.
-#[derive(Clone)]
-pub(crate) struct Servers {
-    /// Of a Cluster, the seeds.
-    pub(crate) endpoints: Box<[Endpoint]>,
-    /// What more there is of a Cluster.
-    #[cfg(feature = "cluster")]
-    pub(crate) nodes: Option<Arc<nodes::Nodes>>,
-    /// Whose master the one link leads to.
-    #[cfg(feature = "sentinel")]
-    pub(crate) service: Option<Arc<service::Service>>,
-    /// What servers that are to be met over TLS are met with.
-    pub(crate) tls: Option<Client>,
-    /// Of the servers and the quorum, where there are several.
-    pub(crate) fingerprint: Option<Box<str>>,
-    /// Dial and handshake together.
-    pub(crate) connect_timeout: Duration,
-    /// How long a provider of credentials may take for a connection that is up.
-    pub(crate) credentials_within: Duration,
-    /// How long the kernel lets sent bytes go unacknowledged.
-    pub(crate) dead_after: Duration,
-}
 
 /// What handles and the task share.
 pub(crate) struct Shared {
@@ -135,55 +110,6 @@ struct Wire {
     is_again: bool,
     /// Counts ends that the machine has made: what was dialled before one counts no more.
     turn: u32,
-}
-
-impl Servers {
-    /// Whether the one server is the master of a service.
-    fn is_of_service(&self) -> bool {
-        #[cfg(feature = "sentinel")]
-        return self.service.is_some();
-        #[cfg(not(feature = "sentinel"))]
-        false
-    }
-
-    /// Whether the servers are the nodes of a Cluster.
-    pub(crate) fn is_cluster(&self) -> bool {
-        #[cfg(feature = "cluster")]
-        return self.nodes.is_some();
-        #[cfg(not(feature = "cluster"))]
-        false
-    }
-
-    /// How many servers have a vote.
-    pub(crate) fn votes(&self) -> usize {
-        if self.is_cluster() { 1 } else { self.endpoints.len() }
-    }
-
-    /// The links that lead to servers that are in use.
-    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
-    fn links(&self, machine: &Machine) -> Vec<usize> {
-        #[cfg(feature = "cluster")]
-        if self.is_cluster() {
-            return machine.masters();
-        }
-        (0..self.endpoints.len()).collect()
-    }
-
-    /// Where a link leads to now.
-    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "it knows no more"))]
-    fn endpoint(&self, link: usize, machine: &Machine) -> Endpoint {
-        #[cfg(feature = "sentinel")]
-        if let Some(service) = &self.service {
-            return service.master();
-        }
-        #[cfg(feature = "cluster")]
-        if self.is_cluster() {
-            // All nodes are met as the seeds are.
-            let node = HostPort::read(machine.address(link)).expect("nodes are named so");
-            return Endpoint { address: (&node).into(), ..self.endpoints[0].clone() };
-        }
-        self.endpoints[link].clone()
-    }
 }
 
 impl Shared {

@@ -11,9 +11,10 @@ use crate::machine::{
     FENCED, Kind, LIMITS, LeaseId, Options, PLAIN, Refusal, Script, Scripts, Settings,
 };
 use crate::names::Names;
+use crate::net::tls::Client;
 use crate::policy::fitness::{OF_ONE, Rules};
 use crate::policy::{Bounds, End, LeaseState, Quorum, Retry, Setback, Term, Wait};
-use crate::server::endpoint::{Credentials, Login as Source, Target};
+use crate::server::endpoint::{Credentials, Endpoint, Login as Source, Target};
 use crate::stats::{BreakerState, Event};
 use crate::support::certificates::Authority;
 use crate::support::{RedisServer, eventually, soon};

@@ -1,0 +1,87 @@
+//! Where servers are, and how they are dialled.
+
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "cluster")]
+use super::nodes::Nodes;
+#[cfg(feature = "sentinel")]
+use super::service::Service;
+use crate::machine::Machine;
+use crate::net::tls::Client;
+#[cfg(feature = "cluster")]
+use crate::server::cluster::host_port::HostPort;
+use crate::server::endpoint::Endpoint;
+
+/// See the module's documentation.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    /// Of a Cluster, the seeds.
+    pub(crate) endpoints: Box<[Endpoint]>,
+    /// What more there is of a Cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) nodes: Option<Arc<Nodes>>,
+    /// Whose master the one link leads to.
+    #[cfg(feature = "sentinel")]
+    pub(crate) service: Option<Arc<Service>>,
+    /// What servers that are to be met over TLS are met with.
+    pub(crate) tls: Option<Client>,
+    /// Of the servers and the quorum, where there are several.
+    pub(crate) fingerprint: Option<Box<str>>,
+    /// Dial and handshake together.
+    pub(crate) connect_timeout: Duration,
+    /// How long a provider of credentials may take for a connection that is up.
+    pub(crate) credentials_within: Duration,
+    /// How long the kernel lets sent bytes go unacknowledged.
+    pub(crate) dead_after: Duration,
+}
+
+impl Servers {
+    /// Whether the one server is the master of a service.
+    pub(super) fn is_of_service(&self) -> bool {
+        #[cfg(feature = "sentinel")]
+        return self.service.is_some();
+        #[cfg(not(feature = "sentinel"))]
+        false
+    }
+
+    /// Whether the servers are the nodes of a Cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        return self.nodes.is_some();
+        #[cfg(not(feature = "cluster"))]
+        false
+    }
+
+    /// How many servers have a vote.
+    pub(crate) fn votes(&self) -> usize {
+        if self.is_cluster() { 1 } else { self.endpoints.len() }
+    }
+
+    /// The links that lead to servers that are in use.
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
+    pub(super) fn links(&self, machine: &Machine) -> Vec<usize> {
+        #[cfg(feature = "cluster")]
+        if self.is_cluster() {
+            return machine.masters();
+        }
+        (0..self.endpoints.len()).collect()
+    }
+
+    /// Where a link leads to now.
+    #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "it knows no more"))]
+    pub(super) fn endpoint(&self, link: usize, machine: &Machine) -> Endpoint {
+        #[cfg(feature = "sentinel")]
+        if let Some(service) = &self.service {
+            return service.master();
+        }
+        #[cfg(feature = "cluster")]
+        if self.is_cluster() {
+            // All nodes are met as the seeds are.
+            let node = HostPort::read(machine.address(link)).expect("nodes are named so");
+            return Endpoint { address: (&node).into(), ..self.endpoints[0].clone() };
+        }
+        self.endpoints[link].clone()
+    }
+}
