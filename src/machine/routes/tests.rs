@@ -4,7 +4,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::super::tests::{Bench, acquire, bulk, error, greeting, request, settings, stamp, text};
-use super::super::{Alone, FENCED, Login, Options};
+use super::super::{Alone, FENCED, Login, Options, Said};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
 
@@ -148,6 +148,41 @@ fn a_question_is_sent_elsewhere_once_behind_an_asking_and_the_slot_stays_where_i
     assert_eq!(granted(&mut bench, id), Some(true));
     bench.machine.release(id, bench.now);
     assert_eq!(the_one(&mut bench, 0).0, "release");
+}
+
+#[test]
+fn a_right_to_asking_that_is_missing_is_told() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "ASK 97 1");
+    assert_eq!(called(&mut bench, 1).len(), 2);
+    bench.reply(1, &error("NOPERM this user has no permissions to run the 'asking' command"));
+    refuse(&mut bench, 1, "MOVED 97 0");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "ASK 97 1");
+    assert!(called(&mut bench, 1).is_empty());
+    assert_eq!(granted(&mut bench, id), Some(false));
+    let report = bench.machine.report(id, bench.now).next().unwrap();
+    assert!(matches!(report.said, Said::Refused(text) if text.starts_with(b"NOPERM")));
+}
+
+#[test]
+fn a_request_that_is_sent_elsewhere_once_waits_in_no_queue() {
+    for is_sent_elsewhere in [false, true] {
+        let mut bench = routed();
+        let id = request(&mut bench, b"a", Wait::Forever);
+        let (_, mut asked) = the_one(&mut bench, 0);
+        let server = usize::from(is_sent_elsewhere);
+        if is_sent_elsewhere {
+            refuse(&mut bench, 0, "ASK 97 1");
+            asked = called(&mut bench, 1).pop().unwrap().1;
+            bench.reply(1, &Frame::Simple("OK".into()));
+        }
+        let held = [stamp(&asked), bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+        bench.reply(server, &Frame::Array(held.into()));
+        assert_eq!(bench.machine.may_enter(id), !is_sent_elsewhere);
+    }
 }
 
 #[test]
@@ -301,4 +336,19 @@ fn what_is_held_and_what_is_owed_go_with_their_slots() {
     assert_eq!(asked, ["a", "b"]);
     assert!(bench.machine.state(held).is_some_and(LeaseState::is_held));
     assert_eq!(bench.machine.len(), 1);
+}
+
+/// It may never answer: its place was taken, and it does not know yet.
+#[test]
+fn a_release_that_a_server_has_not_answered_goes_with_its_slot() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.forget(id, bench.now);
+    assert_eq!(the_one(&mut bench, 0).0, "release");
+    lead(&mut bench, |_| Some(1));
+    let (name, release) = the_one(&mut bench, 1);
+    assert_eq!(name, "release");
+    bench.reply(1, &stamp(&release));
+    assert_eq!(bench.machine.len(), 0);
 }
