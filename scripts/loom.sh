@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tries every order in which the threads of a connection, and of a lease's end, can come, up to so
-# many interruptions: see src/net/connection/interleavings.rs. Arguments go to the test program.
+# Tries every order in which those can come that write to a connection, up to so many interruptions: see
+# src/driver/wire/interleavings.rs. Arguments go to the test program.
 #   scripts/loom.sh                              minutes
 #   LOOM_MAX_PREEMPTIONS=3 scripts/loom.sh       hours
 #   LOOM_LOG=trace scripts/loom.sh --exact NAME --nocapture

@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Both engines are in it, until the machine serves a Cluster too: then this falls by half.
 BYTES_MAX=750000
 # A directory of its own: to cargo a version that was packed once never changes, neither what it
 # unpacked of it nor what it compiled.

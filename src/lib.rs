@@ -128,11 +128,6 @@ mod sha1;
 mod shutdown;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the engine uses one part of it, and the machine another"
-)]
 mod spans;
 mod stats;
 #[cfg(feature = "testing")]

@@ -13,4 +13,4 @@ use off as present;
 #[cfg(feature = "tracing")]
 use on as present;
 
-pub(crate) use present::{AcquireSpan, HoldSpan, Holds, Step};
+pub(crate) use present::{AcquireSpan, Holds};

@@ -4,15 +4,24 @@
 //! and writes outside of it. Others that have something meanwhile say so in one atomic ([`MORE`]), and go on: the writer
 //! finds that when it gives the role back, and only then takes the mutex again.
 
+#[cfg(all(test, leasehold_loom))]
+mod interleavings;
+
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BytesMut};
 
 use crate::mutex::lock;
 use crate::net::transport::WriteHalf;
 use crate::stats::AtServer;
+
+/// Under `scripts/loom.sh` it is loom's, which tries every order of its uses.
+#[cfg(leasehold_loom)]
+use loom::sync::atomic::AtomicU8;
+#[cfg(not(leasehold_loom))]
+use std::sync::atomic::AtomicU8;
 
 const WRITING: u8 = 1;
 const MORE: u8 = 2;
@@ -22,7 +31,7 @@ pub(super) struct Writer {
     pub(super) link: usize,
     pub(super) half: WriteHalf,
     _counted: AtServer,
-    role: AtomicU8,
+    role: Role,
     /// What the writer has taken. Where the socket took a part of that, the rest goes out before all else, in the same
     /// bytes, of which TLS may have encrypted some.
     taken: Mutex<BytesMut>,
@@ -30,17 +39,17 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(link: usize, half: WriteHalf, counted: AtServer) -> Self {
-        Self { link, half, _counted: counted, role: AtomicU8::new(0), taken: Mutex::default() }
+        Self { link, half, _counted: counted, role: Role::default(), taken: Mutex::default() }
     }
 
     /// Takes the role; false where another party has it, which looks for more then. Called inside the driver's mutex.
     pub(super) fn begin(&self) -> bool {
-        self.role.fetch_or(WRITING | MORE, Ordering::SeqCst) & WRITING == 0
+        self.role.begin()
     }
 
     /// Takes all that is to be written. Called inside the driver's mutex, by the party that has the role.
     pub(super) fn take(&self, output: &mut BytesMut) {
-        self.role.store(WRITING, Ordering::SeqCst);
+        self.role.take();
         let mut taken = lock(&self.taken);
         if taken.is_empty() {
             std::mem::swap(&mut *taken, output);
@@ -72,12 +81,34 @@ impl Writer {
 
     /// Gives the role back, unless there is more to write.
     pub(super) fn end(&self) -> bool {
-        self.role.compare_exchange(WRITING, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.role.end()
     }
 
     /// Gives the role back, whatever there is to write. Called inside the driver's mutex, by a party that leaves it to
     /// the task.
     pub(super) fn leave(&self) {
-        self.role.store(0, Ordering::SeqCst);
+        self.role.leave();
+    }
+}
+
+/// Who writes, and whether there is more than that one has taken.
+#[derive(Default)]
+struct Role(AtomicU8);
+
+impl Role {
+    fn begin(&self) -> bool {
+        self.0.fetch_or(WRITING | MORE, Ordering::SeqCst) & WRITING == 0
+    }
+
+    fn take(&self) {
+        self.0.store(WRITING, Ordering::SeqCst);
+    }
+
+    fn end(&self) -> bool {
+        self.0.compare_exchange(WRITING, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn leave(&self) {
+        self.0.store(0, Ordering::SeqCst);
     }
 }

@@ -32,30 +32,6 @@ impl AcquireSpan {
     pub(crate) fn cancelled(&self) {}
 }
 
-#[derive(Default)]
-pub(crate) struct HoldSpan(());
-
-impl HoldSpan {
-    #[inline(always)]
-    pub(crate) fn granted(&self, _acquire: &AcquireSpan, _token: Option<u64>, _waited: Duration) {}
-
-    #[inline(always)]
-    pub(crate) fn goes_on(&self, _other: &Self, _token: Option<u64>) {}
-
-    #[inline(always)]
-    pub(crate) fn ends(&self, _names: &[Names], _end: End) {}
-
-    #[inline(always)]
-    pub(crate) fn renew(&self) -> Step {
-        Step(())
-    }
-
-    #[inline(always)]
-    pub(crate) fn release(&self) -> Step {
-        Step(())
-    }
-}
-
 pub(crate) struct Holds<Id>(PhantomData<Id>);
 
 impl<Id> Default for Holds<Id> {

@@ -164,44 +164,6 @@ impl Hold {
     }
 }
 
-/// A hold's span, where the hold keeps it. None before and none after.
-#[derive(Default)]
-pub(crate) struct HoldSpan(Mutex<Option<Hold>>);
-
-impl HoldSpan {
-    pub(crate) fn granted(&self, acquire: &AcquireSpan, token: Option<u64>, waited: Duration) {
-        let hold = acquire.granted(token, waited);
-        *lock(&self.0) = Some(hold);
-    }
-
-    /// It is in the place of the other.
-    pub(crate) fn goes_on(&self, other: &Self, token: Option<u64>) {
-        let Some(hold) = lock(&other.0).take() else { return };
-        hold.goes_on(token);
-        *lock(&self.0) = Some(hold);
-    }
-
-    pub(crate) fn ends(&self, names: &[Names], end: End) {
-        let hold = lock(&self.0).take();
-        hold.iter().for_each(|hold| hold.ends(end));
-        if let End::Lost(reason) = end {
-            hold.unwrap_or_else(|| Hold::unseen(names)).tell_of_loss(reason);
-        }
-    }
-
-    /// A renewal of it begins.
-    pub(crate) fn renew(&self) -> Step {
-        let hold = lock(&self.0).clone();
-        hold.map_or_else(Step::default, |hold| hold.renew())
-    }
-
-    /// Its release begins.
-    pub(crate) fn release(&self) -> Step {
-        let hold = lock(&self.0).clone();
-        hold.map_or_else(Step::default, |hold| hold.release())
-    }
-}
-
 /// The spans of holds, by the ids of their leases: what ends a hold may not be its holder.
 pub(crate) struct Holds<Id>(Mutex<BTreeMap<Id, Known>>);
 

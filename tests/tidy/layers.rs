@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 24] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -14,29 +14,16 @@ const LAYERS: [(&str, &[&str]); 24] = [
     ("mutex", &[]),
     ("race", &["box_future"]),
     ("clock", &["policy", "box_future", "error"]),
-    // Of servers, their scripts as they are written down.
-    ("extra", &["policy", "names", "machine", "server"]),
     ("owner", &["clock", "error"]),
-    ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
     ("spans", &["policy", "names", "mutex", "error"]),
     ("net", &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
     (
         "server",
-        &[
-            "sha1",
-            "policy",
-            "mutex",
-            "box_future",
-            "race",
-            "clock",
-            "hashing",
-            "error",
-            "stats",
-            "net",
-        ],
+        &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats", "net"],
     ),
+    // Of servers, their scripts as they are written down.
     ("extra", &["policy", "names", "machine", "server"]),
     ("ticket", &["policy", "error"]),
     (
@@ -77,7 +64,6 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "driver",
         ],
     ),
-    // A guard has a lease of the machine, or of the engine.
     (
         "lock",
         &[
@@ -87,7 +73,6 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "box_future",
             "race",
             "clock",
-            "hashing",
             "error",
             "spans",
             "stats",
@@ -100,7 +85,6 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "api",
         ],
     ),
-    ("front", &["api", "lock"]),
     (
         "family",
         &[
@@ -118,7 +102,6 @@ const LAYERS: [(&str, &[&str]); 24] = [
             "server",
             "api",
             "lock",
-            "front",
         ],
     ),
 ];

@@ -89,15 +89,13 @@ pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
 }
 
 /// Where known bugs are put beside the library, or searched for.
-const BUGS_IN: [&str; 8] = [
+const BUGS_IN: [&str; 6] = [
     "src/policy/mutants",
     "src/policy/model/",
     "src/policy/mastership/",
     "src/sim/",
     "src/clock/simulated.rs",
-    "src/net/pipeline/mutated.rs",
-    "src/net/pipeline/harms.rs",
-    "src/net/handshake/tests/harms.rs",
+    "src/machine/link/mutated.rs",
 ];
 
 /// Where a simulation's time, network and servers come in.
