@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Locker};
+use leasehold_resp::Frame;
 use tokio::runtime::Builder;
 
 use super::{TTL, connect, take};
@@ -245,4 +246,28 @@ fn a_server_that_a_call_from_another_runtime_was_sent_to_is_connected_to_on_the_
     drop(other);
     own.block_on(guard.release()).unwrap();
     drop(own.block_on(take(&locker, "a")));
+}
+
+/// Each kind of name is one that the nodes do not have: `?`, and none.
+#[tokio::test]
+async fn nodes_without_a_name_are_found_by_their_addresses() {
+    if binary::lacks(binary::is_seven(), "a choice of what nodes are called by") {
+        return;
+    }
+    let cluster = Cluster::start();
+    for (kind, told) in [("hostname", "?"), ("unknown-endpoint", "")] {
+        for node in cluster.nodes() {
+            node.cli(&["CONFIG", "SET", "cluster-preferred-endpoint-type", kind]);
+        }
+        let Frame::Array(ranges) = cluster[0].cli(&["CLUSTER", "SLOTS"]) else { panic!() };
+        let Frame::Array(range) = &ranges[0] else { panic!() };
+        let Frame::Array(master) = &range[2] else { panic!() };
+        let host = master[0].as_bytes().map(|host| String::from_utf8_lossy(host).into_owned());
+        assert_eq!(host.unwrap_or_default(), told);
+        let locker = connect(&cluster).await;
+        for number in 0..12 {
+            let name = format!("name{number}");
+            take(&locker, &name).await.release().await.unwrap();
+        }
+    }
 }
