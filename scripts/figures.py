@@ -50,13 +50,6 @@ def throughput_cells(table):
             yield runtime, tasks, ours, table.best(column, "contender", aims.PEERS, least=False, **where)
 
 
-def span(figures):
-    """From the least median to the largest."""
-    medians = [figure.median for figure in figures]
-    digits = max(figure.digits for figure in figures)
-    return f"{min(medians):.{digits}f} to {max(medians):.{digits}f}"
-
-
 def where_measured():
     tables = [Table(name) for name in names()]
     lines = ["| Table | Recorded | Where | Of what |", "|---|---|---|---|"]
@@ -68,44 +61,35 @@ def where_measured():
 
 
 def measured():
-    """The README's paragraph."""
-    pair, crowd, redlock = Table("uncontended"), Table("throughput"), Table("redlock")
-    where = {"runtime": "current_thread"}
-    ours = pair.figure("over bare", contender="leasehold", **where)
-    name, best = pair.best("over bare", "contender", aims.PEERS, **where)
-    ratios = {}
-    for _, tasks, mine, (_, theirs) in throughput_cells(crowd):
-        ratios.setdefault(tasks >= 64, []).append(mine.over(theirs))
-    column = "over fan-out"
-    ill = [redlock.figure(column, contender=f"leasehold, {lease}", runtime=runtime, servers=servers)
-           for lease in ["unfenced", "fenced"]
-           for runtime in ["current_thread", "multi_thread, on a worker"]
-           for servers in ["five healthy", "one frozen", "one dead"]]  # fmt: skip
-    frozen = aims.frozen_over_healthy(redlock, "leasehold, unfenced")
-    hands = Table("hand-over")
-
-    def gaps(crowd, way):
-        # Those of shares say what they are of behind a comma.
-        rows = [row for row in hands.rows(way=way) if crowd in row[0] and not row[0].endswith(("permit", "writer"))]
-        figures = [hands.cell(row, "gap, round trips") for row in rows]
-        return span(figures) if len(figures) > 1 else figures[0].plain()
-
-    keeping = Table("renewal")
-    heap = keeping.figure("bytes a lease", leases=100_000).plain()
-    cpu = keeping.figure("CPU here, %", leases=100_000).plain()
+    """The README's table."""
+    pair, crowd, redlock, adoption = Table("uncontended"), Table("throughput"), Table("redlock"), Table("adoption")
+    size = dict(row.split() for row in (ROOT / "benches" / "size.txt").read_text().splitlines() if not row.startswith("#"))
+    one_thread = {"runtime": "current_thread"}
+    tree = [adoption.figure("crates", library=library) for library in ["leasehold", "redis-rs, multiplexed", "rslock"]]
+    kb = [float(size["release-default"]), float(size["release-redis-rs"])]
+    kb.append(adoption.figure("stripped, kB over tokio", library="rslock").median)
+    pairs = [pair.figure("over bare", contender=name, **one_thread) for name in CONTENDERS]
+    tasks = [crowd.figure("pairs a second", contender=name, tasks=64, **one_thread) for name in CONTENDERS]
+    frozen = [redlock.figure("acquire, µs", contender=name, servers="one frozen", **one_thread)
+              for name in ["leasehold, unfenced", "rslock"]]  # fmt: skip
+    rows = [
+        ["Crates in the tree", *(figure.plain() for figure in tree)],
+        ["Size over a program of tokio alone, stripped, kB", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
+        ["A lock and its release by one task, over the same on a bare stream", *(figure.plain() for figure in pairs)],
+        ["64 tasks with a lock each on one connection, pairs a second", *(figure.plain() for figure in tasks)],
+        ["An acquire over five servers, one of them frozen, ms",
+         f"{frozen[0].median / 1000:.2f}", "", f"{frozen[1].median / 1000:.0f}"],
+    ]  # fmt: skip
     text = f"""
-        `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, {pair.date} (hand-overs {hands.date}); medians, in brackets the
-        middle 80 % of rounds. On one thread a lock and its release take {ours} times what a bare stream takes, with {name}, the best
-        other client, {best}. On one connection Leasehold makes {span(ratios[False])} times the pairs a second of the
-        best other client with up to 16 tasks, with more {span(ratios[True])}. An acquire over five servers takes
-        {span(ill)} times a bare five-socket fan-out, and with one frozen {frozen.plain()} times what it takes with all.
-        Between two of eight tasks a lock is idle for {gaps("tasks", "on loopback")} round trips on loopback and
-        {gaps("tasks", "over a network")} over a network; between two of 2 to 64 processes for
-        {gaps("processes", "on loopback")} and {gaps("processes", "over a network")}. A lease that is held and renewed,
-        of 100,000, takes {heap} bytes, and all of them {cpu} % of a core. [docs/figures.md](docs/figures.md) has all
-        figures, and the targets that were missed.
+        Medians of `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}; crates, and rslock's size,
+        {adoption.date}. [docs/figures.md](docs/figures.md) has the spread, all other figures, and the targets that were missed.
     """
-    return textwrap.fill(" ".join(text.split()), 156, break_on_hyphens=False, break_long_words=False)
+    wrapped = textwrap.fill(" ".join(text.split()), 140, break_on_hyphens=False, break_long_words=False)
+    table = [line(["", "Leasehold", "redis-rs", "rslock"]), line(["---"] + ["---:"] * 3), *map(line, rows)]
+    return "\n".join([wrapped, "", *table])
+
+
+CONTENDERS = ["leasehold", "redis-rs, multiplexed", "rslock"]
 
 
 def alternatives(columns):

@@ -152,10 +152,13 @@ pub mod guide {
         #![doc = include_str!("../docs/guarantees.md")]
     }
 
+    // Its snippets are tests, which need the features.
+    #[cfg(any(not(doctest), all(feature = "election", feature = "family")))]
     pub mod family {
         #![doc = include_str!("../docs/family.md")]
     }
 
+    #[cfg(any(not(doctest), feature = "sharing"))]
     pub mod sharing {
         #![doc = include_str!("../docs/sharing.md")]
     }
@@ -184,6 +187,22 @@ pub mod guide {
         //!
         #![doc = include_str!("../docs/pictures/hand-over.svg")]
     }
+}
+
+/// Pages of the repository, whose snippets are tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[cfg(feature = "blocking")]
+    #[doc = include_str!("../docs/blocking.md")]
+    mod blocking {}
+    #[doc = include_str!("../docs/faq.md")]
+    mod faq {}
+    #[doc = include_str!("../docs/fencing.md")]
+    mod fencing {}
+    #[doc = include_str!("../docs/migration.md")]
+    mod migration {}
 }
 
 pub use adaptive::AdaptiveTtl;

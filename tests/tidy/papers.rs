@@ -10,7 +10,7 @@ use crate::source::Source;
 const SOURCE_LINES_MAX: usize = 600;
 
 /// About three screens: what a reader gives a README before deciding.
-const README_LINES_MAX: usize = 140;
+const README_LINES_MAX: usize = 120;
 
 /// The default build is part of what a user adopts; comparable crates bring 62 to 84.
 const DEPENDENCIES_MAX: usize = 25;
