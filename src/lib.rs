@@ -19,10 +19,10 @@
 //!
 //! # What holds, and what does not
 //!
-//! A lease ends by itself, [`Guard::is_lost`] is true at its end at the latest, and no other client is
-//! granted the lock before that, as long as the server keeps its memory and its clock runs within
-//! 1 % and 2 ms of this machine's for one TTL. A process can be paused right after the check, so work
-//! that must never be done twice needs [`Guard::fence`] and a resource that refuses old tokens.
+//! A lease ends by itself. [`Guard::is_lost`] is true at its end at the latest, and no other client is granted the lock
+//! before that: as long as the server keeps its memory, and its clock runs within 1 % and 2 ms of this machine's for one
+//! TTL. A process can be paused right after the check. So work that must never be done twice needs [`Guard::fence`], and
+//! a resource that refuses old tokens.
 //! [`guide::guarantees`] lists each guarantee, its condition and the tests that show it. The
 //! [`guide`] says how to choose servers, quorum and TTL, what goes wrong, and when to use something
 //! else.
@@ -41,13 +41,14 @@
 //! is driven only while a thread is in its `block_on`. While nobody drives it, leases expire, and calls from
 //! other runtimes end at their limits, their outcomes unknown; once it has ended, calls say so at once.
 //!
-//! Calls may come from any tokio runtime with time enabled. Guards are [`Send`] and may be dropped anywhere,
-//! outside a runtime too.
+//! Calls may come from any tokio runtime with time enabled. Requests and guards may also be awaited by an executor of
+//! another kind, while a thread drives the locker's runtime. Guards are [`Send`] and may be dropped anywhere.
 //!
 //! # Panics
 //!
-//! A future that has to wait for a while panics when it is polled where there is no tokio runtime, or one
-//! without time: this is how tokio's timers report it.
+//! [`Locker::connect`] panics outside a tokio runtime with I/O and time enabled. A future that has to wait for a while
+//! panics in a tokio runtime without time. So it does outside a runtime, unless it is of one lock: a request for it, or a method of its
+//! guard.
 //!
 //! # Features
 //!

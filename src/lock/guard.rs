@@ -149,7 +149,7 @@ impl<F: Fencing> Guard<F> {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with time enabled.
+    /// In a tokio runtime without time enabled.
     ///
     /// # Cancel safety
     ///

@@ -92,9 +92,9 @@ impl Quorum {
         }
     }
 
-    /// Whether an acquire is lost, and `open` votes can still tell why: neither the servers that refused nor
-    /// those that failed were enough by themselves, and with some of the open ones, those that failed
-    /// would be. An outage must not pass for contention because one server named a holder.
+    /// Whether an acquire is lost, and `open` votes can still say why. Neither the refusals nor the failures decide it
+    /// alone, and the failures would if enough of the open votes failed too. An outage must not pass for contention
+    /// because one server named a holder.
     pub(crate) fn leaves_open_why(self, refused: usize, failed: usize, open: usize) -> bool {
         let decides = |denied| self.verdict(0, denied) == Verdict::Lost;
         decides(refused + failed) && !decides(refused) && !decides(failed) && decides(failed + open)

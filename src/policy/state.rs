@@ -34,8 +34,8 @@ impl LockState {
     }
 }
 
-/// For how long a holder still has a quorum whose lease lasts so long on each of its servers, of
-/// which there is at least one; where it has none, for how long it is on any. None is without an end.
+/// How long a holder's lease is left on a quorum of servers, or on any server where it is on fewer than a quorum. `each` has
+/// the time left on each server that has the lease. None: it has no end.
 pub(crate) fn time_left(quorum: Quorum, each: &[Option<Duration>]) -> Option<Duration> {
     let mut each: Vec<Duration> = each.iter().map(|left| left.unwrap_or(Duration::MAX)).collect();
     each.sort_unstable_by(|one, other| other.cmp(one));

@@ -25,17 +25,16 @@ pub struct Stats {
     pub contended: u64,
     /// Requests whose wait ran out while another held the lock.
     pub timed_out: u64,
-    /// Attempts of which nobody knows whether a server carried them out. They do not count as
-    /// granted, and were asked back.
+    /// Attempts whose answer never came: a server may have carried them out. They do not count as
+    /// granted, and whatever they took is given back.
     pub unknown: u64,
-    /// Requests that failed for another reason than a holder: too few servers served in time, for
-    /// one.
+    /// Requests that failed for another reason than a holder, such as too few servers that served in time.
     pub failed: u64,
     /// Leases given back by their holders.
     pub released: u64,
-    /// Those of them that went straight to a waiter of this process.
+    /// Of the released leases, those that went straight to a waiter of this process.
     pub handed_over: u64,
-    /// Those of them that went to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    /// Of the released leases, those that went to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
     pub ticketed: u64,
     /// Grants that adopted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
     pub adopted: u64,
@@ -49,14 +48,14 @@ pub struct Stats {
     pub releases_dropped: u64,
     /// Renewals that a quorum confirmed.
     pub renewed: u64,
-    /// Renewals that came to nothing; a lease may have several and still be kept.
+    /// Renewals that no quorum confirmed. A lease may have several and still be held.
     pub renewals_failed: u64,
-    /// Times that a server which had lost a lease was given it again.
+    /// Times that a lease was given back to a server that had lost it.
     pub repaired: u64,
     /// Times that a connection logged in again before its credentials ended.
     pub logins_renewed: u64,
-    /// Times that it could not: the provider gave no credentials, or the server refused them. Each is
-    /// tried again, and the connection stays as it is.
+    /// Times that a connection could not log in again: the provider gave no credentials, or the server refused them. The
+    /// login is tried again, and the connection stays as it is.
     pub logins_failed: u64,
     pub(super) losses: [u64; LOSSES],
     /// From the request to the grant.
@@ -89,7 +88,7 @@ impl Stats {
         self.losses[index_of(reason)]
     }
 
-    /// Leases that ended before they were given back, for whatever reason.
+    /// Leases that ended before they were given back, for any reason.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses.iter().sum()
@@ -102,7 +101,7 @@ impl Stats {
 pub struct ServerStats {
     /// Its address, without credentials.
     pub server: String,
-    /// Whether it is asked.
+    /// Whether the server is asked.
     pub breaker: BreakerState,
     /// Whether there is a connection to it.
     pub connected: bool,

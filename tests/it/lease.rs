@@ -1,9 +1,13 @@
 //! Keeping a lease and losing it, on a real server.
 
-use std::future::IntoFuture;
+use std::future::{IntoFuture, ready};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fault, FaultProxy, RedisServer, eventually, soon};
 use tokio::runtime::Runtime;
@@ -247,6 +251,44 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
     undriven.block_on(eventually("what came meanwhile is given back", || {
         ["a", "held"].iter().all(|key| is_free(&server, key))
     }));
+}
+
+/// Polls on this thread, which no runtime knows of.
+fn outside_of_a_runtime<T>(future: impl Future<Output = T>) -> T {
+    struct Unparks(Thread);
+    impl Wake for Unparks {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unparks(thread::current())));
+    let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));
+    for _ in 0..1000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    panic!("it hangs");
+}
+
+#[test]
+fn a_lock_is_waited_for_kept_and_lost_outside_of_a_runtime() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let (ours, other) = runtime.block_on(async { (locker(&server).await, locker(&server).await) });
+    outside_of_a_runtime(async {
+        let guard = ours.lock("a").await.unwrap();
+        let waiting = other.lock("a").wait_at_most(Duration::from_millis(50));
+        let error = waiting.await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        guard.extend().await.unwrap();
+        guard.run(ready(())).await.unwrap();
+        guard.release().await.unwrap();
+        let ttl = Duration::from_millis(200);
+        let brief = other.lock("a").ttl(ttl).no_renewal().await.unwrap();
+        assert_eq!(brief.lost().await, Loss::Expired);
+    });
 }
 
 /// A locker in a static, and a runtime per test: a hang would be the wrong way to fail.
