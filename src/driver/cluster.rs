@@ -47,7 +47,7 @@ const QUESTIONS: [(&str, [&[u8]; 2], &str); 2] = [
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// Who could not say what the map is, and why.
+/// A node that could not say the map, and why.
 type Unheard = (String, Reason);
 
 /// What asks for the map.
