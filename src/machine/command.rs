@@ -25,7 +25,7 @@ pub(crate) struct Command {
     /// There is no other server.
     pub(crate) is_alone: bool,
     #[cfg(any(test, feature = "cluster"))]
-    pub(super) routing: Option<super::routes::Routing>,
+    pub(super) slot_of: Option<fn(&[u8]) -> u16>,
 }
 
 /// What servers of a link were told lately.
@@ -44,7 +44,7 @@ impl Command {
             is_whole: false,
             is_alone,
             #[cfg(any(test, feature = "cluster"))]
-            routing: None,
+            slot_of: None,
         }
     }
 

@@ -97,7 +97,7 @@ pub(crate) struct Machine {
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
     #[cfg(any(test, feature = "cluster"))]
-    pub(super) routes: Option<Box<super::routes::Routes>>,
+    pub(super) routes: Option<Box<super::routing::Routes>>,
     /// Kept for its room.
     pub(super) command: Command,
     pub(super) effects: Vec<Effect>,

@@ -43,8 +43,8 @@ impl Question<'_> {
     #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "all are"))]
     pub(crate) fn has(&self, _key: &[u8]) -> bool {
         #[cfg(any(test, feature = "cluster"))]
-        if let (Some(slot), Some(routing)) = (self.slot, &self.command.routing) {
-            return (routing.slot_of)(_key) == slot;
+        if let (Some(slot), Some(slot_of)) = (self.slot, self.command.slot_of) {
+            return slot_of(_key) == slot;
         }
         true
     }

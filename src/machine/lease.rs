@@ -95,7 +95,7 @@ pub(super) struct Replica {
     /// When it is to be sent; none where that waits for a connection.
     pub(super) due: Option<Moment>,
     #[cfg(any(test, feature = "cluster"))]
-    pub(super) routed: super::routes::Routed,
+    pub(super) routed: super::routing::Routed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Replica {
             redelivery: None,
             due: None,
             #[cfg(any(test, feature = "cluster"))]
-            routed: super::routes::Routed::default(),
+            routed: super::routing::Routed::default(),
         }
     }
 
@@ -430,8 +430,7 @@ impl Lease {
         command.is_whole = link.sends_whole;
         #[cfg(any(test, feature = "cluster"))]
         if let Some(piece) = self.piece(at, what) {
-            let routing = command.routing.expect("it is in pieces by that");
-            (routing.spell)(self.question(at, command, scripts), what, piece);
+            (piece.spell)(self.question(at, command, scripts), what, piece.number);
             return link.say(command, to, now);
         }
         let question = self.question(at, command, scripts);

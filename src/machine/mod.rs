@@ -65,6 +65,8 @@ mod report;
 mod round;
 #[cfg(any(test, feature = "cluster"))]
 mod routes;
+#[cfg(any(test, feature = "cluster"))]
+mod routing;
 mod scout;
 mod script;
 mod session;
@@ -100,7 +102,7 @@ pub(crate) use self::link::What;
 pub(crate) use self::link::{Fault, LIMITS};
 pub(crate) use self::report::Said;
 #[cfg(any(test, feature = "cluster"))]
-pub(crate) use self::routes::{Redirect, Routing};
+pub(crate) use self::routing::{Redirect, Routing};
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
 #[cfg(any(test, feature = "_kinds"))]

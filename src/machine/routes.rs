@@ -10,75 +10,19 @@ use leasehold_resp::Frame;
 use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::ids::LeaseId;
-use super::kind::{Kind, Question, Words};
+use super::kind::{Kind, Words};
 use super::lease::{Has, Lease, Phase, Replica, Votes};
 use super::link::{Fault, Link, Reply, State, To, What};
+use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use crate::names::Names;
 use crate::policy::{Code, Moment};
-
-const SLOTS: usize = 16_384;
-/// In the place of a link: none is known to have the slot.
-const UNKNOWN: u16 = u16::MAX;
-/// One question is sent elsewhere so often: servers that disagree send it to and fro.
-const DETOURS_MAX: u8 = 5;
-/// What an error says that sends a question elsewhere.
-pub(crate) struct Redirect {
-    pub(crate) slot: u16,
-    /// As links have it.
-    pub(crate) to: String,
-    /// From now on, and not this once.
-    pub(crate) is_lasting: bool,
-}
-
-/// How keys are routed.
-#[derive(Clone, Copy)]
-pub(crate) struct Routing {
-    pub(crate) slot_of: fn(&[u8]) -> u16,
-    /// Reads an error of the server at this address.
-    pub(crate) redirect: fn(&[u8], &str) -> Option<Redirect>,
-    /// Whether locks of this kind can be asked for key by key.
-    pub(crate) by_keys: fn(&'static Kind) -> bool,
-    /// Spells one of the questions, each of one key, that make up for one whose keys are at two servers. An acquire is
-    /// three for each lock: all are taken, then all counters mint a token, then all locks are extended.
-    pub(crate) spell: fn(Question<'_>, What, usize),
-}
-
-/// Of a replica: where it is, and what becomes of its question on the way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Routed {
-    pub(super) slot: u16,
-    /// The lease has others, in other slots.
-    pub(super) is_of_several: bool,
-    /// Its keys were at two servers last, or at one that does not serve the slot yet.
-    pub(super) is_apart: bool,
-    /// How often its question was sent elsewhere, in this round.
-    detours: (u32, u8),
-    pieces: Option<Pieces>,
-}
-
-/// The piece of a question that is asked for now, and what those before have come to.
-#[derive(Clone, Copy, Debug)]
-struct Pieces {
-    of: (u32, What),
-    number: usize,
-    minted: Option<u64>,
-    is_missing: bool,
-}
-
-/// See the module's documentation.
-pub(super) struct Routes {
-    routing: Routing,
-    /// For each slot a link, or [`UNKNOWN`].
-    links: Vec<u16>,
-    is_known: bool,
-}
 
 impl Machine {
     /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
     /// ready.
     pub(crate) fn routes_by(&mut self, routing: Routing) {
         let links = vec![UNKNOWN; SLOTS];
-        self.command.routing = Some(routing);
+        self.command.slot_of = Some(routing.slot_of);
         self.routes = Some(Box::new(Routes { routing, links, is_known: false }));
     }
 
@@ -365,18 +309,20 @@ impl Machine {
         (round, what): (u32, What),
         now: Moment,
     ) -> bool {
-        let by_keys = self.routes.as_ref().map(|routes| routes.routing.by_keys);
+        let Some(Routing { by_keys, spell, .. }) = self.routes.as_ref().map(|it| it.routing) else {
+            return false;
+        };
         let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) else {
             return false;
         };
-        let may = by_keys.is_some_and(|by_keys| by_keys(lease.asks_as()));
+        let may = by_keys(lease.asks_as());
         let routed = &mut lease.replicas[at].routed;
         routed.is_apart = true;
         if !may || !matches!(what, What::Acquire | What::Extend | What::Release) {
             return false;
         }
         let of = (round, what);
-        routed.pieces = Some(Pieces { of, number: 0, minted: None, is_missing: false });
+        routed.pieces = Some(Pieces { of, number: 0, minted: None, is_missing: false, spell });
         self.repeat((id, at), round, what, now)
     }
 
@@ -389,7 +335,7 @@ impl Machine {
         now: Moment,
     ) -> bool {
         let Some(lease) = self.leases.get_mut(id) else { return false };
-        let count = lease.pieces(at, of.1, self.command.routing);
+        let count = lease.pieces(at, of.1, self.command.slot_of);
         let has_key = |piece: &Pieces| of.1 == What::Acquire && piece.number > 0;
         let replica = &mut lease.replicas[at];
         let Some(pieces) = replica.routed.pieces.filter(|pieces| pieces.of == of) else {
@@ -427,20 +373,6 @@ impl Link {
     }
 }
 
-impl Routed {
-    /// The same place, where nothing was asked.
-    pub(super) fn fresh(self) -> Self {
-        Self { detours: (0, 0), pieces: None, ..self }
-    }
-
-    /// Whether the question of this round may be sent elsewhere once more.
-    fn may_detour(&mut self, round: u32) -> bool {
-        let count = if self.detours.0 == round { self.detours.1.saturating_add(1) } else { 1 };
-        self.detours = (round, count);
-        count <= DETOURS_MAX
-    }
-}
-
 impl Lease {
     /// Whether the reply to a question at this place is still to come. A release is repeated anyway: a server that has
     /// lost its slots may never answer.
@@ -449,15 +381,15 @@ impl Lease {
     }
 
     /// The piece of a question that is asked for, where it is in pieces.
-    pub(super) fn piece(&self, at: usize, what: What) -> Option<usize> {
-        let pieces = self.replicas[at].routed.pieces?;
-        (pieces.of == (self.round, what)).then_some(pieces.number)
+    pub(super) fn piece(&self, at: usize, what: What) -> Option<Pieces> {
+        let pieces = self.replicas[at].routed.pieces;
+        pieces.filter(|pieces| pieces.of == (self.round, what))
     }
 
     /// How many pieces a question has.
-    fn pieces(&self, at: usize, what: What, routing: Option<Routing>) -> usize {
+    fn pieces(&self, at: usize, what: What, slot_of: Option<fn(&[u8]) -> u16>) -> usize {
         let slot = self.replicas[at].routed.slot;
-        let is_here = |key: &&[u8]| routing.is_some_and(|it| (it.slot_of)(key) == slot);
+        let is_here = |key: &&[u8]| slot_of.is_some_and(|slot_of| slot_of(key) == slot);
         let locks = self.keys().filter(is_here).count();
         match what {
             What::Acquire => 3 * locks,

@@ -37,9 +37,9 @@ static BOTH: Kind = Kind {
     acquire: |question| {
         let (command, scripts) = (&mut *question.command, question.scripts);
         let keys = [question.names.lock(), &question.words[0]];
-        let routing = command.routing.expect("it is there");
+        let slot_of = command.slot_of.expect("it is there");
         let slot = question.slot;
-        let is_here = |key: &&[u8]| slot.is_none_or(|slot| (routing.slot_of)(key) == slot);
+        let is_here = |key: &&[u8]| slot.is_none_or(|slot| slot_of(key) == slot);
         let here: Vec<&[u8]> = keys.into_iter().filter(is_here).collect();
         command.call(&scripts.acquire, &here, &[question.owner]);
     },
