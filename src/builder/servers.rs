@@ -86,8 +86,7 @@ impl Builder {
 
     /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL.
     ///
-    /// The restart guard waits that long, so with it a request for a longer TTL is refused. A server whose
-    /// name leads to another one while connections to the one before are open grants nothing new for as long.
+    /// The restart guard waits that long, so with it a request for a longer TTL is refused.
     ///
     /// # Examples
     ///

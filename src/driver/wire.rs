@@ -91,7 +91,7 @@ impl Writer {
     }
 }
 
-/// Who writes, and whether there is more than that one has taken.
+/// Whether a party writes, and whether there is more than it has taken.
 #[derive(Default)]
 struct Role(AtomicU8);
 

@@ -9,9 +9,8 @@ use super::ids::LeaseId;
 use super::kind::{Kind, Words};
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
 use super::owner::Owner;
+use super::rules;
 use crate::names::Names;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 use crate::policy::{
     Attempt, AttemptAction, Ballot, Bounds, Conditions, Failing, Grant, LeaseState, Moment, Next,
     Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait, renew_at,
@@ -207,10 +206,8 @@ impl Machine {
         if matches!(answer, Answer::Held { .. }) && !lease.is_alone() {
             self.lines.is_sought(&lease.names);
         }
-        #[cfg(test)]
-        let round = if Mutant::LateReplyToTheNext.is_on() { lease.round } else { round };
         // A later question is under way on the same connection, and its answer says it all.
-        if lease.round != round || lease.votes.answered() & bit != 0 {
+        if !rules::is_of_round(lease.round, round) || lease.votes.answered() & bit != 0 {
             return;
         }
         let replica = &mut lease.replicas[at];

@@ -7,9 +7,6 @@
 //!
 //! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
 
-#[cfg(test)]
-mod mutated;
-
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -18,6 +15,7 @@ use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts}
 
 use super::command::{Command, Memory};
 use super::ids::{BatchId, CallId, LeaseId};
+use super::rules::{self, Standing};
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
@@ -128,13 +126,6 @@ pub(super) enum Place {
     Subscribed,
     /// Anything.
     Any,
-}
-
-/// What a reply in its place says of those before it.
-#[derive(Clone, Copy)]
-enum Standing {
-    Proves,
-    Pends,
 }
 
 /// Why a connection has to end, or there is none.
@@ -478,9 +469,7 @@ impl Link {
     ) -> Result<(), Fault> {
         loop {
             let heard = self.next(bytes, proved, now);
-            #[cfg(test)]
-            let heard = mutated::heard(heard, bytes, proved);
-            if !heard? || bytes.is_empty() {
+            if !rules::heard(heard, bytes, !proved.is_empty())? || bytes.is_empty() {
                 return Ok(());
             }
         }
@@ -495,8 +484,7 @@ impl Link {
     ) -> Result<bool, Fault> {
         let plain = |slot: &Slot| slot.place.skip(&mut self.decoder, bytes);
         if let Some((frame, standing)) = self.slots.front().and_then(plain) {
-            #[cfg(test)]
-            let standing = mutated::standing(Place::Any, &frame, Ok(standing))?;
+            let standing = rules::standing(false, &frame, Ok(standing), false)?;
             let Slot { to, is_by_digest, .. } = self.slots.pop_front().expect("it is there");
             self.file(Reply { to, frame, is_by_digest }, standing, proved);
             return Ok(true);
@@ -506,11 +494,9 @@ impl Link {
             Ok(None) => return Ok(false),
             Err(error) => return Err(Fault::Garbled(error)),
         };
-        #[cfg(test)]
-        if self.is_let_pass(&frame, now) {
-            return Ok(true);
-        }
         if frame.is_push() {
+            let waiting = self.slots.front_mut().into_iter();
+            waiting.for_each(|slot| slot.sent_at = rules::waited_since(slot.sent_at, now));
             let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
             if is_awaited && self.told.is_confirmed_by(&frame) {
                 let to = self.slots.pop_front().expect("it is there").to;
@@ -520,7 +506,9 @@ impl Link {
             }
             return Ok(true);
         }
-        let slot = self.slots.pop_front().ok_or(Fault::Misplaced)?;
+        let Some(slot) = self.slots.pop_front() else {
+            return if rules::is_let_pass() { Ok(true) } else { Err(Fault::Misplaced) };
+        };
         let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
             if let Some(tamed) = self.secrets.tamed(text) {
                 *text = tamed.into();
@@ -530,9 +518,9 @@ impl Link {
         } else {
             slot.place.judge(&frame)
         };
-        #[cfg(test)]
-        let standing = mutated::standing(slot.place, &frame, standing);
-        let standing = match standing {
+        let is_of_stamp = matches!(slot.place, Place::Stamped(_));
+        let is_wrong = matches!(standing, Err(Fault::Misplaced));
+        let standing = match rules::standing(is_of_stamp, &frame, standing, is_wrong) {
             Ok(standing) => standing,
             Err(fault) => {
                 // It has no reply, and is told so with those behind it.

@@ -67,6 +67,11 @@ mod round;
 mod routes;
 #[cfg(any(test, feature = "cluster"))]
 mod routing;
+#[cfg(not(test))]
+mod rules;
+#[cfg(test)]
+#[path = "mutated.rs"]
+mod rules;
 mod scout;
 mod script;
 mod session;

@@ -8,8 +8,7 @@ use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Has, Phase, Votes};
 use super::link::What;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
+use super::rules;
 use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply, late_within};
 
 /// The part of the timeout for which the first server is waited for.
@@ -77,12 +76,10 @@ impl Machine {
                 continue;
             }
             lease.votes.asked |= 1 << at;
-            // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
-            replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
-            #[cfg(test)]
-            if Mutant::LastRefusalSpeaksForAll.is_on() {
-                replica.has = Has::Asked;
-            }
+            // What the owner has already, or is given by a question before, stays, whatever the server says of a later
+            // proposal.
+            let is_first = replica.has == Has::Nothing;
+            replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
             replica.generation = link.generation;
             if has_waited && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;

@@ -95,7 +95,7 @@ const BUGS_IN: [&str; 6] = [
     "src/policy/mastership/",
     "src/sim/",
     "src/clock/simulated.rs",
-    "src/machine/link/mutated.rs",
+    "src/machine/mutated.rs",
 ];
 
 /// Where a simulation's time, network and servers come in.

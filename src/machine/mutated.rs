@@ -1,0 +1,74 @@
+//! How replies are taken, with known bugs: see `policy::mutants`.
+
+#[path = "rules.rs"]
+mod rules;
+
+use bytes::BytesMut;
+use leasehold_resp::Frame;
+
+pub(super) use self::rules::Standing;
+
+use crate::policy::Moment;
+use crate::policy::mutants::Mutant;
+
+pub(super) fn is_of_round(present: u32, round: u32) -> bool {
+    rules::is_of_round(present, round) || Mutant::LateReplyToTheNext.is_on()
+}
+
+pub(super) fn says_all(is_first: bool) -> bool {
+    rules::says_all(is_first) || Mutant::LastRefusalSpeaksForAll.is_on()
+}
+
+pub(super) fn waited_since(sent_at: Moment, now: Moment) -> Moment {
+    if Mutant::PushIsASignOfLife.is_on() { now } else { rules::waited_since(sent_at, now) }
+}
+
+pub(super) fn is_let_pass() -> bool {
+    rules::is_let_pass() || Mutant::StrayReplyIsDropped.is_on()
+}
+
+pub(super) fn standing<F>(
+    is_of_stamp: bool,
+    frame: &Frame,
+    standing: Result<Standing, F>,
+    is_wrong: bool,
+) -> Result<Standing, F> {
+    let is_grant = matches!(frame.value(), Frame::Simple(_));
+    match rules::standing(is_of_stamp, frame, standing, is_wrong) {
+        Err(_)
+            if is_of_stamp
+                && is_wrong
+                && Mutant::StampNotCompared.is_on()
+                && has_text_first(frame) =>
+        {
+            Ok(Standing::Proves)
+        }
+        Err(_) if is_wrong && Mutant::MisplacedReplyEndsNothing.is_on() => Ok(Standing::Pends),
+        Ok(_) if frame.error().is_some() && Mutant::ErrorNotProved.is_on() => Ok(Standing::Proves),
+        Ok(_) if is_grant && Mutant::SealNotWaitedFor.is_on() => Ok(Standing::Proves),
+        standing => standing,
+    }
+}
+
+pub(super) fn heard<F>(
+    heard: Result<bool, F>,
+    bytes: &mut BytesMut,
+    is_behind_proved: bool,
+) -> Result<bool, F> {
+    match rules::heard(heard, bytes, is_behind_proved) {
+        Err(_) if Mutant::BelievedUpToTheMisplaced.is_on() && is_behind_proved => {
+            bytes.clear();
+            Ok(false)
+        }
+        heard => heard,
+    }
+}
+
+/// Whether there is text where a script's reply has its stamp.
+fn has_text_first(frame: &Frame) -> bool {
+    match frame.value() {
+        Frame::Bulk(_) => true,
+        Frame::Array(items) => matches!(items.first(), Some(Frame::Bulk(_))),
+        _ => false,
+    }
+}

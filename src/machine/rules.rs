@@ -1,0 +1,53 @@
+//! What known bugs of tests break in how replies are taken: tests have `mutated.rs` in the place of this.
+
+use bytes::BytesMut;
+use leasehold_resp::Frame;
+
+use crate::policy::Moment;
+
+/// What a reply in its place says of those before it.
+#[derive(Clone, Copy)]
+pub(in crate::machine) enum Standing {
+    Proves,
+    Pends,
+}
+
+/// Whether an answer to the question of this round says anything of the present one.
+pub(super) fn is_of_round(present: u32, round: u32) -> bool {
+    present == round
+}
+
+/// Whether the answer to a question says all of what a server has. What the owner has already, or is given by a question
+/// before, stays, whatever the server says of a later proposal.
+pub(super) fn says_all(is_first: bool) -> bool {
+    is_first
+}
+
+/// Since when a reply is waited for: nothing else that comes is a sign of life.
+pub(super) fn waited_since(sent_at: Moment, _now: Moment) -> Moment {
+    sent_at
+}
+
+/// Whether something is passed over that answers nothing.
+pub(super) fn is_let_pass() -> bool {
+    false
+}
+
+/// How a reply stands in its place, which is that of a stamp or another, and may be a wrong one.
+pub(super) fn standing<F>(
+    _is_of_stamp: bool,
+    _frame: &Frame,
+    standing: Result<Standing, F>,
+    _is_wrong: bool,
+) -> Result<Standing, F> {
+    standing
+}
+
+/// Whether something came, and is no reason to end the connection.
+pub(super) fn heard<F>(
+    heard: Result<bool, F>,
+    _bytes: &mut BytesMut,
+    _is_behind_proved: bool,
+) -> Result<bool, F> {
+    heard
+}
