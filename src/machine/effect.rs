@@ -4,7 +4,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::counts::Event;
-use super::link::Fault;
+use super::fault::Fault;
 
 /// What a driver has to do beside sending.
 #[derive(Debug)]

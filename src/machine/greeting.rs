@@ -22,7 +22,8 @@ use bytes::BytesMut;
 use leasehold_resp::{Decimal, Frame};
 
 use super::core::Settings;
-use super::link::{Fault, Link, Place, Reply, To};
+use super::fault::Fault;
+use super::link::{Link, Place, Reply, To};
 use super::session::{Login, Step};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};

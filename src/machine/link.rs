@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts};
+use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::command::{Command, Memory};
+use super::fault::Fault;
 use super::ids::{BatchId, CallId, LeaseId};
 use super::rules::{self, Standing};
 use super::script::Script;
@@ -126,37 +127,6 @@ pub(super) enum Place {
     Subscribed,
     /// Anything.
     Any,
-}
-
-/// Why a connection has to end, or there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The driver could not dial; trying again does not help where that `is_lasting`.
-    Undialled { is_lasting: bool },
-    /// It was closed by the other side, or the system.
-    Closed,
-    /// Dial and handshake together took too long.
-    Late,
-    /// The server answered what was said before the scripts, and not them.
-    HeldUp,
-    /// What came is no protocol.
-    Garbled(DecodeError),
-    /// A reply that its command cannot have, or one too many.
-    Misplaced,
-    /// A reply that a lease counts on cannot be proved: the server refuses the seal.
-    Unsealed(Bytes),
-    /// A step of the handshake was refused.
-    Refused { step: Step, text: Bytes },
-    /// The server answered a step with something else than that step's reply.
-    Unexpected(Step),
-    /// Nothing came for too long.
-    Silent,
-    /// The server is not fit to grant locks.
-    Unfit(Unfit),
-    /// It is the same server as the one of this link.
-    SameAs(usize),
-    /// The server has said that it is a replica: it is left, so that it is judged again.
-    Demoted,
 }
 
 struct Slot {

@@ -30,7 +30,7 @@
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
 //! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `link` the commands and which reply is whose, `command` how one is spelled for all servers, `again` the
-//! replies by which a command goes out again, `breaker` which servers are left out for a while, and `told` what the server tells without a question. A link that has no
+//! replies by which a command goes out again, `breaker` which servers are left out for a while, `fault` why there is no connection, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 
 mod acquire;
@@ -49,6 +49,7 @@ mod count;
 mod counts;
 mod effect;
 mod entry;
+mod fault;
 mod greeting;
 mod ids;
 mod keep;
@@ -96,15 +97,16 @@ pub(crate) use self::command::{Command, Memory};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
+pub(crate) use self::fault::Fault;
 pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
+pub(crate) use self::link::LIMITS;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::link::What;
-pub(crate) use self::link::{Fault, LIMITS};
 pub(crate) use self::report::Said;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routing::{Redirect, Routing};

@@ -7,7 +7,8 @@
 
 use super::command::Memory;
 use super::core::Machine;
-use super::link::{Fault, State, To};
+use super::fault::Fault;
+use super::link::{State, To};
 use crate::policy::Moment;
 
 impl Machine {

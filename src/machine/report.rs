@@ -6,9 +6,10 @@ use leasehold_resp::Frame;
 
 use super::answer::{Answer, Kept};
 use super::core::Machine;
+use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Fault, Link, Place, What};
+use super::link::{Link, Place, What};
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.

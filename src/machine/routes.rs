@@ -9,10 +9,11 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
+use super::fault::Fault;
 use super::ids::LeaseId;
 use super::kind::{Kind, Words};
 use super::lease::{Has, Lease, Phase, Replica, Votes};
-use super::link::{Fault, Link, Reply, State, To, What};
+use super::link::{Link, Reply, State, To, What};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use crate::names::Names;
 use crate::policy::{Code, Moment};

@@ -5,36 +5,18 @@
 
 use std::time::Duration;
 
-use leasehold_resp::DecodeError;
-
 use super::core::{Effect, Machine};
+use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::Has;
-use super::link::{Fault, Link, State};
+use super::link::{Link, State};
 use super::session::{Sighting, Step};
 use crate::policy::fitness::{Facts, Standing, Unfit, run_id, warnings};
-use crate::policy::{Backoff, Code, Failing, Moment};
+use crate::policy::{Backoff, Failing, Moment};
 
-/// What a server of TLS begins its answer with to a client that does not speak TLS.
-const TLS_ALERT: u8 = 0x15;
 /// After this a server that grants no leases is met again: more or less, so that a fleet does not come in step.
 const MEET_AGAIN: Backoff =
     Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(2) };
-
-impl Fault {
-    /// Whether it stays so until somebody changes the server or the client.
-    fn is_lasting(&self) -> bool {
-        match self {
-            Self::Refused { text, .. } | Self::Unsealed(text) => {
-                Code::of(&String::from_utf8_lossy(text)).is_lasting()
-            }
-            Self::Unfit(unfit) => unfit.is_lasting(),
-            Self::SameAs(_) | Self::Undialled { is_lasting: true } => true,
-            Self::Garbled(error) => *error == DecodeError::UnknownType(TLS_ALERT),
-            _ => false,
-        }
-    }
-}
 
 impl Link {
     /// Why no lock is asked of the server now; none where it may vote.

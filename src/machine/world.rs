@@ -7,10 +7,11 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
+use super::fault::Fault;
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::lease::Phase;
-use super::link::{Fault, Reply, State, To, What};
+use super::link::{Reply, State, To, What};
 use crate::policy::{Backoff, LeaseState, Moment};
 
 /// A pause between two dials that fail: soon at first, because most ends are short, then once a second.
