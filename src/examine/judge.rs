@@ -244,7 +244,6 @@ fn without(lacking: &[String]) -> String {
         .iter()
         .map(|right| match &**right {
             SEES_MOVES => "a name that leads to another server goes unnoticed",
-            "+incrby" => "each lock takes a script",
             "+publish" | "+pubsub|numsub" => "waiters learn of a release by client tracking",
             _ => "waiters poll",
         })

@@ -146,7 +146,6 @@ const TRIALS: [(Need, &str); 21] = [
     // The lock is no hash: so nothing is written.
     (Need::Right, "HSET LOCK first 1"),
     (Need::Success, "APPEND LOCK ''"),
-    (Need::Convenience, "INCRBY FENCE 1"),
     (Need::Convenience, "PUBLISH leasehold:doctor ''"),
     (Need::Convenience, "PUBSUB NUMSUB leasehold:doctor"),
     (Need::Success, "ECHO 1"),

@@ -244,14 +244,6 @@ async fn complaints(right: &str) -> Vec<String> {
                 told(unfenced.release().await),
             ]
         }
-        "+incrby" => {
-            let locker = connect(&url, whole).await.unwrap();
-            // Without it each lock is taken by the script.
-            for _ in 0..3 {
-                take(&locker, name).await.release().await.unwrap();
-            }
-            vec![]
-        }
         "+pttl" => {
             let locker = connect(&url, whole).await.unwrap();
             let _guard = take(&locker, name).await;

@@ -240,7 +240,6 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
     let known = [
         ("GET", 1, &[][..]),
         ("PTTL", 1, &[]),
-        ("INCRBY", 2, &[]),
         ("DEL", 1, &[]),
         ("PEXPIRE", 2, &[]),
         ("TIME", 0, &[]),

@@ -170,7 +170,6 @@ async fn each_missing_right_is_named_with_its_cure() {
     let optional = [
         "+client|caching",
         "+client|tracking",
-        "+incrby",
         "+info|server",
         "+publish",
         "+pubsub|numsub",
