@@ -133,7 +133,7 @@ enum Need {
 
 /// What locks need, in the order in which it is tried. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''`
 /// for no text.
-const TRIALS: [(Need, &str); 21] = [
+const TRIALS: [(Need, &str); 20] = [
     (Need::Success, "SET LOCK 1 NX PX 5000"),
     (Need::Success, "GET LOCK"),
     (Need::Success, "PTTL LOCK"),

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use super::super::kind::Question;
+use super::super::routing::DETOURS_MAX;
 use super::super::tests::{Bench, acquire, bulk, error, greeting, request, settings, stamp, text};
 use super::super::{Alone, FENCED, Login, Options, Said};
 use super::*;
