@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
+use crate::endpoint::credentials::{Login, Provider};
 use crate::error::Error;
 use crate::locker::Locker;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::{Quorum, Retry, Term};
-use crate::server::credentials::{Login, Provider};
 use crate::stats::Observer;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -30,7 +30,7 @@ pub(crate) use self::scratch::Scratch;
 pub use self::scratch::Use;
 use self::survey::Survey;
 use crate::clock;
-use crate::server::endpoint::Endpoint;
+use crate::endpoint::Endpoint;
 
 /// One server, met or not.
 struct Patient {

@@ -105,26 +105,32 @@ pub mod blocking;
 mod box_future;
 mod builder;
 mod clock;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod defaults;
 mod driver;
+mod endpoint;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
 mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
-mod lock;
+mod fencing;
+mod fingerprint;
+mod guard;
 mod locker;
 mod machine;
 mod mutex;
 mod names;
 mod net;
+mod one_or_many;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod owner;
 mod policy;
 mod race;
 mod request;
-mod server;
+mod scripts;
 mod sha1;
 mod shutdown;
 #[cfg(any(test, feature = "testing"))]
@@ -143,7 +149,7 @@ use leasehold_testing as support;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::server::{cluster, endpoint};
+    pub use crate::{cluster, endpoint};
 }
 
 pub mod guide {
@@ -208,6 +214,7 @@ mod pages {
 
 pub use adaptive::AdaptiveTtl;
 pub use builder::Builder;
+pub use endpoint::credentials::Credentials;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity, Use};
@@ -222,8 +229,8 @@ pub use family::{
     once::{Once, Run, Slot, Turn},
     rate::Rate,
 };
-pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
-pub use lock::guard::Guard;
+pub use fencing::{Fenced, Fencing, FencingToken, Unfenced};
+pub use guard::Guard;
 pub use locker::Locker;
 #[cfg(any(test, feature = "election"))]
 pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
@@ -245,7 +252,6 @@ pub use net::tls::Tls;
 pub use policy::LockState;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::{Acquire, LockRequest};
-pub use server::credentials::Credentials;
 pub use shutdown::Shutdown;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;

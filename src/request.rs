@@ -4,6 +4,7 @@
 pub(crate) mod any;
 mod asked;
 mod holding;
+pub(crate) mod order;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
 #[cfg(any(test, feature = "groups"))]
@@ -25,12 +26,12 @@ use crate::defaults::Defaults;
 use crate::error::Error;
 #[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing::Sharing;
-use crate::lock::fencing::{Fenced, Fencing, Unfenced};
-use crate::lock::guard::Guard;
-use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::{Order, Wish};
+use crate::fencing::{Fenced, Fencing, Unfenced};
+use crate::guard::Guard;
 use crate::names::Names;
+use crate::one_or_many::OneOrMany;
 use crate::policy::{Bounds, Retry, Wait, waitable};
+use crate::request::order::{Order, Wish};
 
 /// A request for a lock: set what differs from the locker's defaults, then `.await` it.
 ///

@@ -17,12 +17,12 @@ use crate::clock;
 use crate::driver::Servers;
 use crate::driver::dialling::login_of;
 use crate::driver::opening::{Opened, Unopened};
+use crate::endpoint::credentials::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::policy::Moment;
-use crate::server::credentials::Login as Source;
 use crate::shutdown::Shutdown;
 
 /// After this time the rest is tried again.

@@ -31,7 +31,7 @@ use crate::defaults::Defaults;
 use crate::driver::Servers;
 use crate::error::Error;
 use crate::error::value::{Mark, check_label};
-use crate::lock::fencing::FencingToken;
+use crate::fencing::FencingToken;
 use crate::machine::{FENCED, LeaseId, Machine, Options};
 use crate::names::Names;
 use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait};

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::{Builder, security};
+use crate::endpoint::credentials::Login;
+use crate::endpoint::{Endpoint, Seeds, Target, Watched};
 use crate::error::Error;
 use crate::error::value::check_label;
 use crate::net::tls::Client;
 use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};
-use crate::server::credentials::Login;
-use crate::server::endpoint::{Endpoint, Seeds, Target, Watched};
 
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 /// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and

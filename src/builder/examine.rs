@@ -2,13 +2,13 @@
 
 use super::Builder;
 use super::assembly::Servers;
+use crate::endpoint::{Endpoint, Target};
 use crate::error::Error;
 use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
 use crate::machine::Settings;
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
 use crate::policy::Quorum;
-use crate::server::endpoint::{Endpoint, Target};
 
 impl Builder {
     /// Checks whether the servers are fit for locks, and says how to fix them: for people, for a health

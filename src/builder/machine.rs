@@ -10,20 +10,20 @@ use super::assembly::Servers as Targets;
 use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "cluster")]
 use crate::extra::cluster::ROUTING;
 use crate::extra::{self, QUEUE};
-use crate::lock::fingerprint::{fingerprint, rank};
-use crate::lock::scripts;
-use crate::machine::{LIMITS, Machine, Scripts, Settings};
+use crate::fingerprint::{fingerprint, rank};
+use crate::machine::{LIMITS, Machine, Settings};
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
 use crate::net::tls::Client;
 use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
 use crate::policy::fitness::Rules;
-use crate::server::endpoint::Endpoint;
+use crate::scripts;
 
 /// From the sending of a command to the last time at which a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
@@ -102,7 +102,7 @@ impl Builder {
             info_if_allowed,
             limits: LIMITS,
             flight_max: FLIGHT_MAX,
-            scripts: of_locks(),
+            scripts: scripts::of_locks(extra::SCRIPTS),
             waits: &QUEUE,
             rank,
             random: clock::random_bits,
@@ -131,16 +131,5 @@ impl Builder {
             credentials_within: connect_timeout - connect_timeout / GREETING_SHARE,
             dead_after: 2 * self.command_timeout_or_default(),
         }
-    }
-}
-
-fn of_locks() -> Scripts {
-    Scripts {
-        acquire: extra::script(scripts::acquire()),
-        extend: extra::script(scripts::extend()),
-        release: extra::script(scripts::release()),
-        repair: extra::script(scripts::repair()),
-        queue: extra::script(scripts::queue()),
-        others: extra::SCRIPTS,
     }
 }

@@ -1,12 +1,12 @@
 //! What the servers that want TLS are met with.
 
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::net::tls::Client;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::net::transport::Address;
-use crate::server::endpoint::Endpoint;
 
 /// Nothing where no server wants TLS. A caller that asks for TLS gets it everywhere or an error: never
 /// a connection in the clear.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Builder;
+use crate::endpoint::credentials::{Credentials, Login, Provider};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
-use crate::server::credentials::{Credentials, Login, Provider};
 
 impl Builder {
     /// Adds a server, by its URL:

@@ -3,12 +3,12 @@
 use leasehold_resp::Frame;
 
 use super::Shared;
+#[cfg(feature = "cluster")]
+use crate::cluster::slot::slot_of;
 use crate::machine::{Called, Said};
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
-#[cfg(feature = "cluster")]
-use crate::server::cluster::slot::slot_of;
 
 impl Shared {
     /// The part of the keys that this one is in, where parts are served by different servers.

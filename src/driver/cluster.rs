@@ -19,6 +19,9 @@ use super::nodes::Nodes;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::cluster::host_port::HostPort;
+use crate::cluster::map::{BadMap, Map};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Report, ServerReport, Vote};
 use crate::extra::cluster::route;
 use crate::machine::{Call, CallId, Machine, Settings};
@@ -29,9 +32,6 @@ use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::race::{next, timeout};
-use crate::server::cluster::host_port::HostPort;
-use crate::server::cluster::map::{BadMap, Map};
-use crate::server::endpoint::Endpoint;
 
 /// Longest time between two questions for the map where nothing shows that it is old.
 const ASK_EVERY: Duration = Duration::from_secs(30);

@@ -7,10 +7,10 @@ use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
 use crate::clock;
+use crate::endpoint::Endpoint;
+use crate::endpoint::credentials::Credentials;
 use crate::machine::Login;
 use crate::net::open_error::OpenError;
-use crate::server::credentials::Credentials;
-use crate::server::endpoint::Endpoint;
 use crate::stats::AtServer;
 
 impl Shared {

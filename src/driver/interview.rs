@@ -10,13 +10,13 @@ use super::Servers;
 use super::dialling::log_in;
 use super::opening::{Halves, Opened, Opening, Unopened, exchange};
 use crate::clock;
+use crate::endpoint::Endpoint;
 use crate::machine::{Fault as Broken, Settings};
 use crate::net::outcome::{Failure, Fault};
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
 use crate::race::timeout;
-use crate::server::endpoint::Endpoint;
 
 /// See the module's documentation.
 pub(crate) struct Interview {

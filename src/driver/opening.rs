@@ -14,6 +14,7 @@ use bytes::{Buf, BytesMut};
 
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::endpoint::Endpoint;
 use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::open_error::OpenError;
@@ -25,7 +26,6 @@ use crate::net::transport::{
 };
 use crate::policy::Moment;
 use crate::race::{next, timeout};
-use crate::server::endpoint::Endpoint;
 
 /// One read of a socket in a handshake: most servers say 2 KiB or so in all.
 const READ_BYTES: usize = 4096;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{Servers, Shared};
 use crate::clock;
+use crate::endpoint::Endpoint;
 use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
 #[cfg(any(test, feature = "sharing"))]
@@ -20,7 +21,6 @@ use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::race::timeout;
-use crate::server::endpoint::Endpoint;
 use crate::shutdown::Shutdown;
 
 /// Why a lock may be locked yet, where no server said so.

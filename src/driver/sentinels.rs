@@ -8,6 +8,7 @@
 
 mod line;
 mod sentinel;
+pub(crate) mod word;
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -23,6 +24,8 @@ use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::endpoint::credentials::Login;
+use crate::endpoint::{Endpoint, Watched};
 use crate::error::{Error, Report, ServerReport, Vote};
 use crate::machine::{Machine, Memory};
 use crate::net::open_error::OpenError;
@@ -30,9 +33,6 @@ use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
 use crate::race::{First, all, next, race, timeout};
-use crate::server::credentials::Login;
-use crate::server::endpoint::{Endpoint, Watched};
-use crate::server::word;
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);

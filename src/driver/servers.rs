@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::nodes::Nodes;
 #[cfg(feature = "sentinel")]
 use super::service::Service;
+#[cfg(feature = "cluster")]
+use crate::cluster::host_port::HostPort;
+use crate::endpoint::Endpoint;
 use crate::machine::Machine;
 use crate::net::tls::Client;
-#[cfg(feature = "cluster")]
-use crate::server::cluster::host_port::HostPort;
-use crate::server::endpoint::Endpoint;
 
 /// See the module's documentation.
 #[derive(Clone)]

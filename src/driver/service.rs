@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
+use crate::endpoint::Endpoint;
 use crate::mutex::lock;
-use crate::server::endpoint::Endpoint;
 
 /// See the module's documentation.
 pub(crate) struct Service {

@@ -4,28 +4,18 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::endpoint::{Credentials, Endpoint, Login as Source, Target};
 use crate::error::{FailureKind, Report, ServerReport, Vote};
 use crate::extra::QUEUE;
-use crate::lock::fingerprint::rank;
-use crate::machine::{
-    FENCED, Kind, LIMITS, LeaseId, Options, PLAIN, Refusal, Script, Scripts, Settings,
-};
+use crate::fingerprint::rank;
+use crate::machine::{FENCED, Kind, LIMITS, LeaseId, Options, PLAIN, Refusal, Settings};
 use crate::names::Names;
 use crate::net::tls::Client;
 use crate::policy::fitness::{OF_ONE, Rules};
 use crate::policy::{Bounds, End, LeaseState, Quorum, Retry, Setback, Term, Wait};
-use crate::server::endpoint::{Credentials, Endpoint, Login as Source, Target};
 use crate::stats::{BreakerState, Event};
 use crate::support::certificates::Authority;
 use crate::support::{RedisServer, eventually, soon};
-
-macro_rules! script {
-    ($file:literal) => {{
-    const TEXT: &str = crate::server::script::script!(text $file);
-        static DIGEST: &[u8] = &crate::sha1::digest(TEXT.as_bytes());
-        Script { text: TEXT, digest: DIGEST }
-    }};
-}
 
 pub(crate) fn start(servers: &[RedisServer]) -> Arc<Shared> {
     start_with(servers, Arc::new(Meter::new(None)))
@@ -84,14 +74,7 @@ pub(super) fn connect_with(
         info_if_allowed: &OF_ONE,
         limits: LIMITS,
         flight_max: Duration::from_secs(60),
-        scripts: Scripts {
-            acquire: script!("acquire.lua"),
-            extend: script!("extend.lua"),
-            release: script!("release.lua"),
-            repair: script!("repair.lua"),
-            queue: script!("queue.lua"),
-            others: &[],
-        },
+        scripts: crate::scripts::of_locks(&[]),
         waits: &QUEUE,
         rank,
         random: clock::random_bits,

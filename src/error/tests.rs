@@ -9,6 +9,8 @@ use leasehold_resp::DecodeError;
 
 use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, Vote};
 use crate::builder::Builder;
+use crate::cluster::map::BadMap;
+use crate::endpoint::{InvalidEndpoint, Part};
 use crate::error::value::check_label;
 use crate::locker::Locker;
 use crate::names::InvalidName;
@@ -19,8 +21,6 @@ use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist};
-use crate::server::cluster::map::BadMap;
-use crate::server::endpoint::{InvalidEndpoint, Part};
 use crate::shutdown::Shutdown;
 use crate::support::texts;
 

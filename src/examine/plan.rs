@@ -3,9 +3,9 @@
 use super::judge::Standard;
 use super::scratch::Scratch;
 use crate::driver::Servers;
+use crate::endpoint::{Endpoint, Seeds, Watched};
 use crate::machine::Settings;
 use crate::policy::Quorum;
-use crate::server::endpoint::{Endpoint, Seeds, Watched};
 
 /// Which servers are examined, and against what.
 pub(crate) struct Plan {

@@ -14,14 +14,13 @@
 
 use leasehold_resp::Decimal;
 
-use super::script::script;
 use crate::machine::{FENCED, Kind, PLAIN, Question, Script, What};
 use crate::names::Names;
 use crate::policy::Ballot;
-use crate::server::script::script as known;
+use crate::scripts::script;
 
-const TAKE: Script = script(&known!("take.lua"));
-const MINT: Script = script(&known!("mint.lua"));
+const TAKE: Script = script!("take.lua");
+const MINT: Script = script!("mint.lua");
 
 /// Whether locks of this kind can be asked for so.
 pub(crate) fn by_keys(kind: &'static Kind) -> bool {

@@ -1,12 +1,12 @@
 //! A Redis Cluster: a key is in a slot, a map says which master serves that, and a node that does not names another.
 
 use super::apart::{by_keys, spell};
+use crate::cluster::host_port::HostPort;
+use crate::cluster::map::Map;
+use crate::cluster::redirect::{self, Kind};
+use crate::cluster::slot::slot_of;
 use crate::machine::{Machine, Redirect, Routing};
 use crate::policy::Moment;
-use crate::server::cluster::host_port::HostPort;
-use crate::server::cluster::map::Map;
-use crate::server::cluster::redirect::{self, Kind};
-use crate::server::cluster::slot::slot_of;
 
 /// How a Cluster's keys are routed.
 pub(crate) const ROUTING: Routing = Routing { slot_of, redirect, by_keys, spell };

@@ -11,7 +11,6 @@ pub(crate) mod groups;
 mod queue;
 #[cfg(any(test, feature = "sentinel"))]
 mod releases;
-mod script;
 #[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
 pub(crate) mod sharing;
 #[cfg(any(test, feature = "takeover"))]
@@ -20,13 +19,12 @@ pub(crate) mod takeover;
 pub(crate) use self::queue::QUEUE;
 #[cfg(any(test, feature = "sentinel"))]
 pub(crate) use self::releases::Releases;
-pub(crate) use self::script::script;
 use crate::machine::Script;
 
 /// The scripts of kinds of leases that stand here.
 pub(crate) const SCRIPTS: &[Script] = &[
     #[cfg(any(test, feature = "sharing"))]
-    sharing::SHARE,
+    crate::scripts::SHARE,
     #[cfg(any(test, feature = "sharing"))]
     sharing::PROLONG,
     #[cfg(any(test, feature = "takeover"))]

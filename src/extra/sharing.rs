@@ -6,10 +6,9 @@ use std::num::NonZeroU32;
 
 use leasehold_resp::{Decimal, Frame};
 
-use super::script;
 use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question, Script};
 use crate::policy::{Ballot, Failing};
-use crate::server::script::script;
+use crate::scripts::{SHARE, script};
 
 /// What is wanted of a lock that others may have shares of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +54,7 @@ impl Sharing {
     }
 }
 
-pub(crate) const SHARE: Script = script(&script!("share.lua"));
-pub(crate) const PROLONG: Script = script(&script!("prolong.lua"));
+pub(crate) const PROLONG: Script = script!("prolong.lua");
 
 /// Some of the lock; in the place of the whole one, it keeps a share of that.
 static SHARES: Kind = Kind {

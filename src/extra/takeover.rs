@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
-use super::script::script;
 use crate::machine::{Answer, FENCED, Kind, LeaseId, Machine, PLAIN, Question, Script};
 use crate::policy::{Ballot, Moment};
-use crate::server::script::script as known;
+use crate::scripts::script;
 
-pub(crate) const SEIZE: Script = script(&known!("seize.lua"));
-pub(crate) const KEEP: Script = script(&known!("keep.lua"));
+pub(crate) const SEIZE: Script = script!("seize.lua");
+pub(crate) const KEEP: Script = script!("keep.lua");
 
 /// A lock that is taken from its holder: the word is the id of the only owner that it may be taken from, or is empty.
 pub(crate) static SEIZED: Kind = seized(&FENCED);

@@ -11,13 +11,14 @@ use tokio::time::sleep;
 use super::asking::{Purpose, is_stamp};
 use super::site::{Failures, Site, in_millis};
 use crate::clock;
+use crate::machine::Script;
 use crate::names::Key;
 use crate::owner::Owner;
 use crate::policy::{Backoff, Ballot, Moment, Quorum, Reading, Verdict};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 
-pub(crate) static PROMISE: Script = script!("promise.lua").brought(1);
-pub(crate) static ACCEPT: Script = script!("accept.lua").brought(2);
+pub(crate) static PROMISE: Script = script!("promise.lua");
+pub(crate) static ACCEPT: Script = script!("accept.lua");
 /// Maximum proposals of one attempt: attempts that outbid or split each other pause ever longer.
 pub(super) const PROPOSALS_MAX: u32 = 12;
 const PAUSE: Backoff =

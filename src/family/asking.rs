@@ -9,13 +9,12 @@ use leasehold_resp::Frame;
 use super::purpose;
 use crate::api::{Call, Locker};
 use crate::box_future::BoxFuture;
-use crate::machine::{self, Script as Known};
+use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Verdict, number};
 use crate::race::next;
-use crate::server::script::Script;
 use crate::stats::Meter;
 
 /// What an answer is wanted for.
@@ -71,12 +70,11 @@ impl Locker {
 }
 
 fn question(purpose: Purpose<'_>, script: &Script, parameters: &[&[u8]]) -> machine::Call {
-    let (text, digest) = script.to_load().expect("they are called by their digests");
     let (count, parameters) = parameters.split_first().expect("it comes first");
     let (keys, words) = parameters.split_at(number(count).expect("it is a number"));
     let owned = |words: &[&[u8]]| words.iter().map(|word| Box::from(*word)).collect();
     let question = machine::Call {
-        script: Some(Known { text, digest }),
+        script: Some(*script),
         is_whole: false,
         keys: owned(keys),
         words: owned(words),

@@ -14,11 +14,12 @@ use super::vigil::Vigil;
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::fencing::FencingToken;
+use crate::fencing::FencingToken;
+use crate::machine::Script;
 use crate::names::{Key, Names};
 use crate::owner::{Mark, Owner};
 use crate::policy::{Moment, Reading, Term, Units};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("begin.lua");

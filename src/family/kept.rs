@@ -13,9 +13,10 @@ use super::site::Site;
 use super::{barrier, idempotency, latch, limit, once};
 use crate::api::Locker as Front;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("kept.lua");

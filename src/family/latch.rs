@@ -10,8 +10,9 @@ use super::site::Site;
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::{Key, Names};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("latch.lua");

@@ -17,11 +17,12 @@ use super::site::{Failures, Site};
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::Names;
 use crate::net::reason::Reason;
 use crate::policy::{Moment, Units};
 use crate::race::{next, timeout};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 mod said;

@@ -6,9 +6,10 @@ use super::site::Site;
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::Names;
 use crate::policy::Verdict;
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 pub(crate) static NOMINATE: Script = script!("nominate.lua");

@@ -16,10 +16,11 @@ use super::stint::Stint;
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::{Key, Names};
 use crate::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("once.lua");

@@ -13,11 +13,11 @@ use super::vigil::{Closed, Vigil};
 use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
+use crate::machine::Script;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};
 use crate::race::timeout;
-use crate::server::script::Script;
 use crate::stats::Primitive;
 
 /// Servers that gave no usable answer, and why not.

@@ -16,11 +16,12 @@ use super::asking::Purpose;
 use super::site::{Failures, Site, in_millis};
 use crate::clock;
 use crate::error::Error;
+use crate::machine::Script;
 use crate::names::Key;
 use crate::owner::Owner;
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
 use crate::race::{First, race};
-use crate::server::script::{Script, script};
+use crate::scripts::script;
 
 pub(super) static SETTLE: Script = script!("settle.lua");
 

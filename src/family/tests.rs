@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use crate::server::script::Script;
+use crate::machine::Script;
 use crate::sim::keyspace::Keyspace;
 use crate::sim::lua;
 
@@ -73,7 +73,7 @@ impl<const N: usize> Hash for Texts<N> {
 
 /// The texts of scripts, in one of which a known bug may stand in the place of what is right.
 pub(super) fn texts<const N: usize>(scripts: [&Script; N], bug: Option<(&str, &str)>) -> Texts<N> {
-    let mut texts = scripts.map(|script| script.text().to_owned());
+    let mut texts = scripts.map(|script| script.text.to_owned());
     if let Some((right, wrong)) = bug {
         let mut bitten = 0;
         for text in &mut texts {

@@ -2,10 +2,10 @@
 
 use super::Locker;
 use crate::error::Error;
-use crate::lock::order::Seize;
 use crate::names::Names;
 use crate::policy::Wait;
 use crate::request::LockRequest;
+use crate::request::order::Seize;
 use crate::ticket::Ticket;
 #[cfg(doc)]
 use crate::{Guard, Report};

@@ -4,8 +4,8 @@ use super::Locker;
 #[cfg(doc)]
 use crate::Guard;
 use crate::error::Error;
-use crate::lock::one_or_many::OneOrMany;
 use crate::names::Names;
+use crate::one_or_many::OneOrMany;
 use crate::policy::Wait;
 use crate::request::LockRequest;
 use crate::request::any::begin_any;

@@ -11,12 +11,12 @@ use leasehold_resp::Frame;
 use super::spot::{Spot, Watcher};
 use crate::api::Locker as Front;
 use crate::error::value::{ID_LENGTH, holder_of};
-use crate::lock::scripts;
 use crate::names::{Key, Names};
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::number;
 use crate::race::all;
+use crate::scripts;
 
 /// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
 const VALUE_BYTES_MAX: &[u8] = b"4096";
@@ -74,7 +74,7 @@ impl<'a> Portion<'a> {
 
     async fn ask(&self, watcher: Option<&Watcher>) -> Result<Vec<Looked>, Reason> {
         let read = |reply: &Frame| read(reply, self.locks.len());
-        self.spot.ask(watcher, Some(scripts::inspect()), &self.keys, &[VALUE_BYTES_MAX], read).await
+        self.spot.ask(watcher, Some(&scripts::INSPECT), &self.keys, &[VALUE_BYTES_MAX], read).await
     }
 }
 
@@ -148,14 +148,14 @@ async fn taken(spot: &Spot, names: &Names) -> Option<u64> {
         Frame::Array(items) => u64::try_from(items.get(1)?.as_integer()?).ok(),
         _ => None,
     };
-    spot.ask(None, Some(scripts::share()), &keys, &[b"", b"look"], count).await.ok()
+    spot.ask(None, Some(&scripts::SHARE), &keys, &[b"", b"look"], count).await.ok()
 }
 
 /// Key by key: while a slot moves, its keys are with two nodes, and one that is not there at all is
 /// looked for at both (`TRYAGAIN`).
 async fn look_apart(spot: &Spot, names: &Names) -> Looked {
     let key = [names.lock()];
-    let holder = spot.ask(None, Some(scripts::holder()), &key, &[], holder_and_ttl).await?;
+    let holder = spot.ask(None, Some(&scripts::HOLDER), &key, &[], holder_and_ttl).await?;
     let Some((value, pttl_ms)) = holder else { return Ok(None) };
     let counter = spot.ask(None, None, &[b"GET", names.fence()], &[], text_or_nothing).await?;
     let waiting = spot.ask(None, None, &[b"HLEN", &names.queue()], &[], entries).await?;
@@ -211,7 +211,7 @@ pub(crate) async fn end(spot: &Spot, names: &Names, value: &[u8]) -> Result<bool
         Frame::Integer(_) | Frame::Bulk(_) => Some(true),
         _ => None,
     };
-    spot.ask(None, Some(scripts::release()), &[names.lock()], &[value, b""], is_ended).await
+    spot.ask(None, Some(&scripts::RELEASE), &[names.lock()], &[value, b""], is_ended).await
 }
 
 /// One step of a scan of all keys of one server that match, or of all strings: the cursor of the next one, and

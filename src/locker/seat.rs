@@ -7,7 +7,7 @@ use super::view::{HolderView, LockView};
 use super::watch::LockWatch;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
-use crate::lock::fencing::FencingToken;
+use crate::fencing::FencingToken;
 use crate::policy::{LockState, Moment, drift};
 
 /// A lease was renewed where it lasts longer by more than this part of what is left of it: looks at the same lease

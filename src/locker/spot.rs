@@ -8,13 +8,12 @@ use leasehold_resp::Frame;
 
 use crate::api::{Call, Locker};
 use crate::clock;
-use crate::lock::scripts;
 use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::Names;
 use crate::net::reason::Reason;
 use crate::policy::fitness::Refusal;
-use crate::server::script::Script as Known;
+use crate::scripts;
 
 /// A server that is asked.
 #[derive(Clone)]
@@ -92,20 +91,19 @@ impl Spot {
     pub(crate) async fn ask<T>(
         &self,
         watcher: Option<&Watcher>,
-        script: Option<&'static Known>,
+        script: Option<&Script>,
         keys: &[&[u8]],
         words: &[&[u8]],
         read: impl FnOnce(&Frame) -> Option<T>,
     ) -> Result<T, Reason> {
         let owned = |words: &[&[u8]]| words.iter().map(|&word| word.into()).collect();
-        let digest = script.and_then(Known::to_load).map(|(_, digest)| &digest[..]);
-        let known =
-            |script: &Known| Script { text: script.text(), digest: digest.unwrap_or_default() };
+        let is = |known: Script| script.is_some_and(|script| script.digest == known.digest);
         // The others only look.
-        let ends_a_lease = script.is_some_and(|script| std::ptr::eq(script, scripts::release()));
+        let ends_a_lease = is(scripts::RELEASE);
         let question = machine::Call {
-            script: script.map(known),
-            is_whole: digest.is_none(),
+            script: script.copied(),
+            // It is called so seldom that no server knows it.
+            is_whole: is(scripts::INSPECT),
             keys: owned(keys),
             words: owned(words),
             acts: false,

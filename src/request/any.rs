@@ -12,11 +12,11 @@ use crate::api::{Lease, Locker as Front};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
-use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::Wish;
 use crate::names::Names;
+use crate::one_or_many::OneOrMany;
 use crate::policy::{Moment, Wait};
 use crate::race::{next, timeout};
+use crate::request::order::Wish;
 
 /// For how long they are tried one after the other, as a part of a command's timeout.
 const ALONE_SHARE: u32 = 8;

@@ -7,8 +7,8 @@ use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::error::value::check_label;
-use crate::lock::order::{Order, Wish};
 use crate::policy::{Bounds, Term, Units, Wait};
+use crate::request::order::{Order, Wish};
 
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
 #[derive(Debug)]

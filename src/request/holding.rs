@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::lock::fencing::Fencing;
+use crate::fencing::Fencing;
 #[cfg(doc)]
 use crate::{Error, Guard};
 

@@ -2,8 +2,8 @@
 
 use super::LockRequest;
 use crate::error::Error;
-use crate::lock::fencing::Fencing;
-use crate::lock::order::Seize;
+use crate::fencing::Fencing;
+use crate::request::order::Seize;
 #[cfg(doc)]
 use crate::{Event, Guard, Loss, Report};
 

@@ -22,11 +22,11 @@ use crate::api::{Acquire, Part};
 use crate::api::{Lease, Locker as Front};
 use crate::error::Error;
 use crate::extra::groups::{GROUP, PART, TURN, words};
-use crate::lock::order::{Order, Wish};
 use crate::machine::{LeaseId, Machine, Options};
 use crate::names::Names;
 use crate::policy::{Bounds, Wait};
 use crate::race::{First, all, race, timeout};
+use crate::request::order::{Order, Wish};
 
 /// How long the first turn lasts.
 const FIRST_TURN: Duration = Duration::from_millis(250);

@@ -15,14 +15,14 @@ use crate::error::{Error, Kind, Report};
 use crate::extra::election::OFFICE;
 #[cfg(any(test, feature = "takeover"))]
 use crate::extra::takeover::{SEIZED, SEIZED_PLAIN};
-#[cfg(any(test, feature = "takeover"))]
-use crate::lock::order::Seize;
-use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 #[cfg(any(test, feature = "groups"))]
 use crate::names::title;
 use crate::policy::{Moment, Wait};
+#[cfg(any(test, feature = "takeover"))]
+use crate::request::order::Seize;
+use crate::request::order::{Order, Wish};
 use crate::spans::AcquireSpan;
 
 /// A request that has begun.

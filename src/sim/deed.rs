@@ -5,7 +5,7 @@ use leasehold_resp::Frame;
 
 use crate::extra::sharing as shares;
 use crate::extra::takeover;
-use crate::lock::scripts;
+use crate::scripts;
 
 /// The place of `seize.lua` behind the catalog.
 const SEIZE: usize = usize::MAX;
@@ -96,11 +96,11 @@ pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
-    let number = scripts::catalog().iter().position(|known| is_known(known.text()));
+    let number = scripts::CATALOG.iter().position(|known| is_known(known.text));
     // What keeps a lock from others gives it back too.
     let number = number.or_else(|| is_known(takeover::KEEP.text).then_some(2));
     let number = number.or_else(|| is_known(takeover::SEIZE.text).then_some(SEIZE));
-    let number = number.or_else(|| is_known(shares::SHARE.text).then_some(SHARE));
+    let number = number.or_else(|| is_known(scripts::SHARE.text).then_some(SHARE));
     let number = number.or_else(|| is_known(shares::PROLONG.text).then_some(PROLONG))?;
     let (what, step) = match number {
         SHARE => match &argv.get(1)?[..] {

@@ -17,8 +17,7 @@ use crate::extra::sharing as shares;
 use crate::family::agreement::{ACCEPT, PROMISE};
 use crate::family::barrier::BARRIER;
 use crate::family::nomination::NOMINATE;
-use crate::lock::scripts;
-use crate::server::script::Script;
+use crate::scripts;
 use crate::support::{Client, RedisServer};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -70,7 +69,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 7);
+        let number = prng.index(scripts::CATALOG.len() + 7);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         // Where a server takes its own clock, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
@@ -129,9 +128,9 @@ impl Step {
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
-        let known = scripts::catalog().iter().chain([&PROMISE, &ACCEPT]).map(Script::text);
-        let known = known.chain([shares::PROLONG.text, shares::SHARE.text]);
-        let mut known = known.chain([&NOMINATE, &BARRIER].map(Script::text));
+        let known = scripts::CATALOG.iter().chain([&PROMISE, &ACCEPT]).map(|it| it.text);
+        let known = known.chain([shares::PROLONG.text, scripts::SHARE.text]);
+        let mut known = known.chain([NOMINATE.text, BARRIER.text]);
         let text = match known.nth(number) {
             // Where it grants, the token is the server's clock, of which no two servers have the same.
             Some(script) if number == 4 || number == 9 => format!("{HELD}{script}"),

@@ -18,10 +18,10 @@ use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
 use super::server::{Server, Session, Told};
 use crate::extra::QUEUE;
-use crate::lock::fingerprint::rank;
+use crate::fingerprint::rank;
 use crate::machine::{
     Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
-    Script, Scripts, Settings,
+    Settings,
 };
 use crate::names::Names;
 use crate::policy::fitness::Rules;
@@ -58,14 +58,6 @@ fn percent(percent: u64) -> bool {
     random() % 100 < percent
 }
 
-macro_rules! script {
-    ($file:literal) => {{
-    const TEXT: &str = crate::server::script::script!(text $file);
-        static DIGEST: &[u8] = &crate::sha1::digest(TEXT.as_bytes());
-        Script { text: TEXT, digest: DIGEST }
-    }};
-}
-
 fn settings(servers: usize) -> Settings {
     Settings {
         quorum: Quorum::new(servers, None).unwrap(),
@@ -80,14 +72,7 @@ fn settings(servers: usize) -> Settings {
         info_if_allowed: &["server"],
         limits: LIMITS,
         flight_max: Duration::from_secs(5),
-        scripts: Scripts {
-            acquire: script!("acquire.lua"),
-            extend: script!("extend.lua"),
-            release: script!("release.lua"),
-            repair: script!("repair.lua"),
-            queue: script!("queue.lua"),
-            others: &[],
-        },
+        scripts: crate::scripts::of_locks(&[]),
         waits: &QUEUE,
         rank,
         random,

@@ -19,10 +19,10 @@ use super::witness::{self, Asked, Stamp};
 use super::world::World;
 use crate::clock::simulated::elapsed;
 use crate::error::{Error, ErrorKind};
-use crate::lock::guard::Guard;
-use crate::lock::scripts;
+use crate::guard::Guard;
 use crate::policy::Loss;
 use crate::policy::mutants::Mutant;
+use crate::scripts;
 
 /// The counter's idle expiry, as the scripts have it.
 const IDLE_MS: &[u8] = b"604800000";
@@ -214,7 +214,7 @@ fn renew_released(world: &Arc<World>, asked: Asked, words: &[Bytes]) {
     }
     let is_extension = |digest| {
         let server = world.server(asked.server);
-        server.script(digest).is_some_and(|text| *text == scripts::extend().text())
+        server.script(digest).is_some_and(|text| *text == *scripts::EXTEND.text)
     };
     if words.first().is_some_and(|verb| verb == "EVALSHA") && is_extension(&words[1]) {
         for owner in words.iter().skip(WORDS).filter_map(id_in) {

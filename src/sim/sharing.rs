@@ -11,7 +11,7 @@ use super::meddle;
 use super::plan::{LIMIT, key};
 use super::world::World;
 use crate::clock::simulated::elapsed;
-use crate::lock::guard::Guard;
+use crate::guard::Guard;
 use crate::locker::Locker;
 use crate::policy::Moment;
 use crate::request::LockRequest;

@@ -14,6 +14,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::driver::dialling::log_in;
 use crate::driver::opening::{Halves, exchange};
+use crate::endpoint::Endpoint;
 use crate::machine::Login;
 use crate::net::limits::OF_LISTS;
 use crate::net::open_error::OpenError;
@@ -24,7 +25,6 @@ use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, ope
 use crate::policy::secrets::Secrets;
 use crate::policy::{Moment, relogin_at};
 use crate::race::{next, timeout};
-use crate::server::endpoint::Endpoint;
 
 /// How lines are opened.
 #[derive(Clone)]

@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use super::line::{Line, Opening, refused};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::driver::sentinels::word::{self, Known};
+use crate::endpoint::Endpoint;
 use crate::net::open_error::OpenError;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Moment, RELOGIN, Word};
 use crate::race::timeout;
-use crate::server::endpoint::Endpoint;
-use crate::server::word::{self, Known};
 
 /// What a Sentinel that leads a failover says once the replica has said that it is a master, and what each says once it
 /// watches another master: the one that leads only at the failover's end.

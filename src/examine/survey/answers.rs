@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use crate::endpoint::Endpoint;
 use crate::examine::plan::Plan;
 use crate::examine::report::{Finding, ServerExamination, Severity};
 use crate::net::reason::Reason;
-use crate::server::endpoint::Endpoint;
 
 /// The servers that were found, the parties that were asked for them, and what is to be said of all.
 #[derive(Default)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::answers::{Survey, ask_all, make_light_of};
+use crate::cluster::map::Map;
+use crate::cluster::slot::SLOTS;
+use crate::endpoint::{Endpoint, Seeds};
 use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
-use crate::server::cluster::map::Map;
-use crate::server::cluster::slot::SLOTS;
-use crate::server::endpoint::{Endpoint, Seeds};
 
 pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     let seeds = seeds.endpoints();

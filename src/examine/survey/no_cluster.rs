@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::answers::Survey;
+use crate::endpoint::Seeds;
 use crate::examine::plan::Plan;
-use crate::server::endpoint::Seeds;
 
 pub(super) async fn survey(_: &Arc<Plan>, seeds: &Seeds) -> Survey {
     match *seeds {}

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::answers::Survey;
+use crate::endpoint::Watched;
 use crate::examine::plan::Plan;
-use crate::server::endpoint::Watched;
 
 pub(super) async fn survey(_: &Arc<Plan>, watched: &Watched) -> Survey {
     match *watched {}

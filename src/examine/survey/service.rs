@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::answers::{Survey, ask_all, make_light_of};
 use crate::driver::interview::Interview;
+use crate::driver::sentinels::word::Known;
 use crate::driver::sentinels::{CHANNELS, known};
+use crate::endpoint::{Endpoint, Watched};
 use crate::examine::failover::{DOWN_AFTER, failover};
 use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
@@ -13,8 +15,6 @@ use crate::examine::report::{Check, Finding, ServerKind};
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::Evidence;
-use crate::server::endpoint::{Endpoint, Watched};
-use crate::server::word::Known;
 
 pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let Watched { sentinels, service: name, template } = watched;

@@ -67,17 +67,17 @@ fn fingerprints_and_results_are_kept_byte_for_byte() {
 fn a_late_delivery_begins_no_attempt_that_has_failed() {
     let (mut server, question) = (Simulated::at(NOW), |owner| [owner, "1 f", "5000", "60000"]);
     let settle = |how| ["a", how, "5000", "60000", ""];
-    let begun = server.call(SCRIPT.text(), KEY, &question("a"));
+    let begun = server.call(SCRIPT.text, KEY, &question("a"));
     assert!(matches!(Said::read(&begun), Some(Said::Started(_))), "{begun:?}");
     let mut settled = |how| {
-        let reply = server.call(stint::SETTLE.text(), KEY, &settle(how));
+        let reply = server.call(stint::SETTLE.text, KEY, &settle(how));
         is_accepted(&reply).unwrap()
     };
     assert!(settled("extend") && settled("fail") && settled("fail"));
     assert!(!settled("extend"));
-    let late = server.call(SCRIPT.text(), KEY, &question("a"));
+    let late = server.call(SCRIPT.text, KEY, &question("a"));
     assert!(matches!(Said::read(&late), Some(Said::Running(_))), "{late:?}");
-    let another = server.call(SCRIPT.text(), KEY, &question("b"));
+    let another = server.call(SCRIPT.text, KEY, &question("b"));
     let Some(Said::Started(attempt)) = Said::read(&another) else { panic!("{another:?}") };
     assert_eq!(attempt.number, 2);
 }

@@ -58,7 +58,7 @@ impl OneLimit {
         let [least, most] = [wish.least, wish.most].map(|tokens| tokens.to_string());
         let within = wish.within.as_micros().to_string();
         let arguments = [&*count, &*period, &*burst, &*least, &*most, &*within];
-        let reply = self.server.call(SCRIPT.text(), "{x}:limit", &arguments);
+        let reply = self.server.call(SCRIPT.text, "{x}:limit", &arguments);
         Said::read(&reply, wish).unwrap_or_else(|| panic!("{reply:?}"))
     }
 

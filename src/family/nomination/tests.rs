@@ -4,7 +4,7 @@ use leasehold_resp::Frame;
 
 use super::super::tests::{Simulated, Texts, World, search, texts};
 use super::*;
-use crate::lock::scripts;
+use crate::scripts;
 
 const NOW: i64 = 1_763_700_000_000_000;
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:queue"];
@@ -25,7 +25,7 @@ struct Race {
 
 impl Race {
     fn new(priorities: [u8; CANDIDATES], bug: Option<(&str, &str)>) -> Self {
-        let scripts = texts([scripts::queue(), &NOMINATE], bug);
+        let scripts = texts([&scripts::QUEUE, &NOMINATE], bug);
         let mut race = Self {
             scripts,
             server: Simulated::at(NOW),

@@ -187,10 +187,10 @@ fn a_second_delivery_in_a_later_slot_finds_its_own_claim() {
     for ttl in ["0", "15000"] {
         let mut server = Simulated::at(NOW);
         let question = ["0", "", "10000", ttl];
-        let first = server.call(SCRIPT.text(), "{j}:once", &question);
+        let first = server.call(SCRIPT.text, "{j}:once", &question);
         assert!(matches!(Said::read(&first), Some(Said::Claimed { .. })), "{first:?}");
         server.now += 10 * SECOND;
-        assert_eq!(server.call(SCRIPT.text(), "{j}:once", &question), first);
+        assert_eq!(server.call(SCRIPT.text, "{j}:once", &question), first);
     }
 }
 
@@ -201,14 +201,14 @@ fn a_late_delivery_begins_no_run_that_is_over() {
     let question = |owner| [owner, "", "10000", TTL_MS];
     for (how, next) in [("finish", "taken"), ("fail", "claimed")] {
         let mut server = Simulated::at(NOW);
-        let begun = server.call(SCRIPT.text(), "{j}:once", &question("0"));
+        let begun = server.call(SCRIPT.text, "{j}:once", &question("0"));
         assert!(matches!(Said::read(&begun), Some(Said::Claimed { .. })), "{begun:?}");
         let over = ["0", how, TTL_MS, "604800000", ""];
-        let over = server.call(stint::SETTLE.text(), "{j}:once", &over);
+        let over = server.call(stint::SETTLE.text, "{j}:once", &over);
         assert!(matches!(over, Frame::Bulk(_)), "{over:?}");
-        let late = server.call(SCRIPT.text(), "{j}:once", &question("0"));
+        let late = server.call(SCRIPT.text, "{j}:once", &question("0"));
         assert!(matches!(Said::read(&late), Some(Said::Refused(Turn::Taken { .. }))), "{late:?}");
-        let another = server.call(SCRIPT.text(), "{j}:once", &question("1"));
+        let another = server.call(SCRIPT.text, "{j}:once", &question("1"));
         let Frame::Array(items) = another else { panic!("{another:?}") };
         assert_eq!(items[1], Frame::Bulk(next.into()));
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use leasehold_resp::Frame;
 
 use super::{Simulated, Texts, World, search, texts};
-use crate::lock::scripts;
-use crate::server::script::script;
+use crate::scripts;
+use crate::scripts::script;
 
 const KEYS: [&str; 4] = ["k", "{k}:fence", "{k}:queue", "{k}:shares"];
 const SECOND: i64 = 1_000_000;
@@ -89,10 +89,10 @@ fn crowd(
     let all = [
         &script!("share.lua"),
         &script!("prolong.lua"),
-        scripts::acquire(),
-        scripts::extend(),
-        scripts::release(),
-        scripts::queue(),
+        &scripts::ACQUIRE,
+        &scripts::EXTEND,
+        &scripts::RELEASE,
+        &scripts::QUEUE,
     ];
     let mut server = Simulated::at(NOW);
     let process = |(number, &(want, ttl_ms)): (usize, &(Want, i64))| {

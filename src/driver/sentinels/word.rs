@@ -3,9 +3,9 @@
 use leasehold_resp::Frame;
 use std::time::Duration;
 
+use crate::endpoint::host;
 use crate::net::transport::Address;
 use crate::policy::{Role, Word};
-use crate::server::host;
 
 /// What a Sentinel knows of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]

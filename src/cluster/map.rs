@@ -105,7 +105,7 @@ impl Map {
         self.masters.get(self.owner_of(slot)?)
     }
 
-    /// The masters, each once. After [`Self::patch`] some may have no slot.
+    /// The masters, each once.
     #[must_use]
     pub fn masters(&self) -> &[HostPort] {
         &self.masters
@@ -115,35 +115,6 @@ impl Map {
     #[must_use]
     pub fn covered(&self) -> usize {
         self.owners.iter().filter(|owner| **owner != NOBODY).count()
-    }
-
-    /// This map with one slot given to `master`, as a `MOVED` says. A slot that does not exist
-    /// changes nothing.
-    #[must_use]
-    pub fn patch(&self, slot: u16, master: HostPort) -> Self {
-        let mut patched = self.clone();
-        if usize::from(slot) >= SLOTS {
-            return patched;
-        }
-        patched.owners[usize::from(slot)] = NOBODY;
-        let known = patched.masters.iter().position(|known| *known == master);
-        let index = known.unwrap_or_else(|| patched.put(master));
-        patched.owners[usize::from(slot)] = index_of(index);
-        patched
-    }
-
-    /// In the place of a master without slots, so that there are never more than slots.
-    fn put(&mut self, master: HostPort) -> usize {
-        let mut serves = vec![false; self.masters.len()];
-        for owner in self.owners.iter().filter(|owner| **owner != NOBODY) {
-            serves[usize::from(*owner)] = true;
-        }
-        if let Some(free) = serves.iter().position(|serves| !serves) {
-            self.masters[free] = master;
-            return free;
-        }
-        self.masters.push(master);
-        self.masters.len() - 1
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::one_or_many::OneOrMany;
 use crate::error::value::{ID_LENGTH, Mark};
 use crate::extra::sharing::Sharing;
 use crate::names::Names;
+use crate::one_or_many::OneOrMany;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, however it is granted.

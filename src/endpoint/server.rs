@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::percent;
+use crate::endpoint::credentials::Login;
 use crate::net::transport::Address;
-use crate::server::credentials::Login;
 
 /// Where servers listen that nobody has told otherwise.
 pub(super) const PORT: u16 = 6379;

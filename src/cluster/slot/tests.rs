@@ -7,7 +7,7 @@ use crate::names::Names;
 use crate::support::RedisServer;
 
 /// One key for each slot, in the order of slots, behind a head of `#` lines.
-const VECTORS: &str = include_str!("../../../../tests/vectors/slots.txt");
+const VECTORS: &str = include_str!("../../../tests/vectors/slots.txt");
 
 fn vectors() -> impl Iterator<Item = (u16, &'static str)> {
     (0..).zip(VECTORS.lines().filter(|line| !line.starts_with('#')))

@@ -4,9 +4,9 @@
 use std::net::Ipv6Addr;
 
 use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
+use crate::endpoint::host;
 use crate::net::transport::Address;
 use crate::policy::number;
-use crate::server::host;
 
 /// What stands behind `://`, cut at its delimiters and not yet judged.
 pub(super) struct Pieces<'a> {

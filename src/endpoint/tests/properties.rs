@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 
 use proptest::prelude::*;
 
+use crate::endpoint::*;
 use crate::net::transport::Address;
-use crate::server::endpoint::*;
 
 /// [`Target`]'s `Display` with the password put back in.
 fn url_with_password(target: &Target) -> String {

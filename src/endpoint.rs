@@ -6,6 +6,8 @@
 
 #[cfg_attr(not(feature = "cluster"), path = "endpoint/cluster/off.rs")]
 mod cluster;
+pub mod credentials;
+pub(crate) mod host;
 mod invalid;
 mod percent;
 mod pieces;
@@ -22,4 +24,4 @@ pub use sentinel::Watched;
 pub use server::Endpoint;
 pub use target::Target;
 
-pub use super::credentials::{Credentials, Login, Secret};
+pub use credentials::{Credentials, Login, Secret};

@@ -1,85 +1,52 @@
-//! A Lua script as a server knows it: by the digest of its text.
+//! The scripts in `scripts/`, as programs carry them; what each does stands at the head of its file.
 
 use std::str;
 
-use crate::sha1::Digest;
+use crate::machine::{Script, Scripts};
 
-/// See the module's documentation.
-pub(crate) struct Script {
-    /// None where it is always sent whole.
-    digest: Option<&'static Digest>,
-    text: &'static str,
-    is_by_key: bool,
-    /// Its number among the scripts that connections bring.
-    brought: Option<u8>,
-}
-
-impl Script {
-    /// One that is called by its digest. A server that was not given it by a handshake has it from the first call on.
-    pub(crate) const fn new(text: &'static str, digest: &'static Digest) -> Self {
-        Self { digest: Some(digest), text, is_by_key: false, brought: None }
-    }
-
-    /// The same, which does what it does to each key that it is given, also where it is given that one alone.
-    pub(crate) const fn by_key(mut self) -> Self {
-        self.is_by_key = true;
-        self
-    }
-
-    /// One that is seldom called, and then sent whole.
-    #[cfg(any(test, feature = "_calls"))]
-    pub(crate) const fn whole(text: &'static str) -> Self {
-        Self { digest: None, text, is_by_key: false, brought: None }
-    }
-
-    #[cfg(any(test, feature = "_calls"))]
-    pub(crate) fn text(&self) -> &'static str {
-        self.text
-    }
-
-    /// The same, whose first call on each connection brings it along, for what asks several servers. Were a server to say
-    /// first that it lacks the script, the others' answers could decide before the script comes to that server: a slow
-    /// one would do nothing of what it was asked, each time again. Each such script has a `number` of its own, below 8.
-    pub(crate) const fn brought(mut self, number: u8) -> Self {
-        assert!(number < 8, "a connection counts eight such scripts");
-        self.brought = Some(number);
-        self
-    }
-
-    /// What a handshake loads.
-    pub(crate) const fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
-        match self.digest {
-            Some(digest) => Some((self.text, digest)),
-            None => None,
-        }
-    }
-}
-
-/// The script in a file of `scripts/`, called by its digest or `whole`. The compiler puts in the parts, takes the
-/// comments out and computes the digest, so that programs carry only what is sent.
+/// The script in a file of `scripts/`. The compiler puts in the parts, takes the comments out and computes the digest, so
+/// that programs carry only what is sent.
 macro_rules! script {
     ($file:literal) => {{
-        const TEXT: &str = $crate::server::script::script!(text $file);
-        const DIGEST: &$crate::sha1::Digest = &$crate::sha1::digest(TEXT.as_bytes());
-        $crate::server::script::Script::new(TEXT, DIGEST)
-    }};
-    (whole $file:literal) => {
-        $crate::server::script::Script::whole($crate::server::script::script!(text $file))
-    };
-    (text $file:literal) => {{
-        use $crate::server::script::{PARTS_LENGTH, bare, text};
+        use $crate::scripts::{PARTS_LENGTH, bare, text};
         const SOURCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/", $file));
         const LENGTH: usize = bare::<{ SOURCE.len() + PARTS_LENGTH }>(SOURCE).1;
         const BARE: [u8; LENGTH] = bare(SOURCE).0;
-        text(&BARE)
+        const TEXT: &str = text(&BARE);
+        const DIGEST: &$crate::sha1::Digest = &$crate::sha1::digest(TEXT.as_bytes());
+        $crate::machine::Script { text: TEXT, digest: DIGEST }
     }};
 }
 pub(crate) use script;
 
+pub(crate) const ACQUIRE: Script = script!("acquire.lua");
+pub(crate) const EXTEND: Script = script!("extend.lua");
+pub(crate) const RELEASE: Script = script!("release.lua");
+pub(crate) const REPAIR: Script = script!("repair.lua");
+pub(crate) const QUEUE: Script = script!("queue.lua");
+#[cfg(any(test, feature = "inspect", feature = "sharing"))]
+pub(crate) const SHARE: Script = script!("share.lua");
+#[cfg(any(test, feature = "inspect"))]
+pub(crate) const HOLDER: Script = script!("holder.lua");
+#[cfg(any(test, feature = "inspect"))]
+pub(crate) const INSPECT: Script = script!("inspect.lua");
+
+/// What locks of one owner need, and those that are seldom called.
+pub(crate) const fn of_locks(others: &'static [Script]) -> Scripts {
+    Scripts {
+        acquire: ACQUIRE,
+        extend: EXTEND,
+        release: RELEASE,
+        repair: REPAIR,
+        queue: QUEUE,
+        others,
+    }
+}
+
 /// Texts that several scripts have, each by its name: the line `--@ name` in a script stands for one, once.
 const PARTS: &[(&str, &str)] = &[
-    ("next_waiter", include_str!("../../scripts/parts/next_waiter.lua")),
-    ("token", include_str!("../../scripts/parts/token.lua")),
+    ("next_waiter", include_str!("../scripts/parts/next_waiter.lua")),
+    ("token", include_str!("../scripts/parts/token.lua")),
 ];
 
 /// Room for all parts.
@@ -90,6 +57,10 @@ pub(crate) const PARTS_LENGTH: usize = {
     }
     length
 };
+
+/// All that locks of one owner need.
+#[cfg(test)]
+pub(crate) const CATALOG: [Script; 6] = [ACQUIRE, EXTEND, RELEASE, REPAIR, QUEUE, HOLDER];
 
 const fn part(name: &[u8]) -> &'static [u8] {
     let mut parts = PARTS;

@@ -7,7 +7,7 @@ const HOST_BYTES_MAX: usize = 255;
 
 /// The host, an IPv6 address without the brackets that it may stand in; none where no host can be
 /// called so.
-pub(super) fn read(text: &[u8]) -> Option<String> {
+pub(crate) fn read(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= HOST_BYTES_MAX)?;
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let host = bracketed.unwrap_or(text);

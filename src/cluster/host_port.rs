@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::endpoint::host;
 use crate::net::transport::Address;
-use crate::server::host;
 
 /// Where a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
