@@ -56,6 +56,7 @@ mod redlock;
 mod redlock_faults;
 #[cfg(feature = "family")]
 mod register;
+mod reign;
 mod renewal;
 mod repair;
 mod replicas;
