@@ -8,12 +8,12 @@
 -- Atomic  because a server runs a script whole: it cannot be demoted, and promoted again, between what it
 --         says of itself and the look at the marker, and of two that find none the first one writes it.
 --
--- A server has another run for each start, and another replication id for each promotion: neither is told by a
--- client, which may have learned it before a promotion. What the marker says of another run or replication id,
--- as a replica that was promoted finds it, is written over; so is what lies in the future, since a clock was set
--- back, and what is no marker. The marker has no expiry: one that vanishes makes a reign anew, in which free locks cannot be
--- had for a while. INFO and TIME make no difference to replicas: servers before Redis 5 replicate scripts, and have
--- to be asked for their effects. A server is asked for both sections by themselves, as rights for them are given.
+-- A server has another run for each start, and another replication id for each promotion. The client tells
+-- neither: it may have learned it before a promotion. What the marker says of another run or replication id, as a
+-- replica that was promoted finds it, is written over; so is what lies in the future, since a clock was set back,
+-- and what is no marker. The marker has no expiry: where one vanishes, free locks cannot be had for a while. INFO
+-- and TIME make no difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their
+-- effects. Each section is asked for by itself, as a right for it is given.
 
 if redis.replicate_commands then
   redis.replicate_commands()

@@ -13,6 +13,8 @@ mod error_code;
 mod failover;
 mod fence;
 pub(crate) mod fitness;
+#[cfg(test)]
+mod grace;
 mod lifecycle;
 mod limit;
 mod loss;

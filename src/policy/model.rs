@@ -104,6 +104,17 @@
 //! - A writer holds alone.
 //! - A reader's token is not below that of any writer before it, and each writer's is above all before it.
 //!
+//! # Grace
+//!
+//! [`grace`] searches a primary with one replica that is late, and is promoted. Real is `Reign`. The adversary copies, promotes and restarts whenever it likes, loses the marker, and has questions
+//! arrive late, also at a server that was a replica meanwhile. What must hold:
+//!
+//! - No two clients hold, also where clocks of servers are apart.
+//! - A token that is asked for after another was issued is larger, where clocks of servers agree.
+//! - A holder that reaches the primary within its lease keeps that, but for a grant of the reign before that
+//!   comes ahead of it.
+//! - No client finds a primary closed for longer than the grace.
+//!
 //! # Bounds
 //!
 //! Two clients with one to three attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
@@ -131,7 +142,7 @@
 //! The retry policy, and how often a lock is handed over; TTLs that differ between
 //! clients, and a longest TTL that is configured too small; clocks that run apart by more than the
 //! drift; memory that comes back older than it was (a restored snapshot), but for what a loss of it
-//! shows; replicas, Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's
+//! shows; replicas and failover, but for the grace; Cluster; the counters' idle expiry; tokens beyond 2^53; a user's
 //! force-release.
 
 mod apart;
@@ -139,6 +150,7 @@ mod arrive;
 mod attempt;
 mod explore;
 mod fence;
+mod grace;
 mod lease;
 mod queue;
 mod redis;

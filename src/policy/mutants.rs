@@ -4,6 +4,9 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
+pub(crate) mod exposure;
+pub(crate) mod fence;
+pub(crate) mod grace;
 pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
@@ -86,6 +89,22 @@ pub(crate) enum Mutant {
     WatchedIsFollowed,
     NotSettled,
     SilentIsDead,
+    // What the grace after a failover has to withstand: it is searched, too.
+    GrantsAtOnceAfterAFailover,
+    GraceIsNoLongerThanLeases,
+    GraceCountsFromTheQuestion,
+    LateHoldersAreHeard,
+    StaleKeysStay,
+    AnyHolderTakesOver,
+    HandsOnInTheGrace,
+    GrantIsBelievedLate,
+    RunAloneIsTheReign,
+    EachBeginsTheReign,
+    ReplicaIsMet,
+    ReignNeverLapses,
+    AnyUseRenewsTheReign,
+    GoneIsBelievedUnsure,
+    TokenIsNotAboveThePredecessors,
 }
 
 impl Mutant {

@@ -1,6 +1,7 @@
 mod apart;
 mod exclusion;
 mod fencing;
+mod grace;
 mod handover;
 mod mutants;
 mod queue;

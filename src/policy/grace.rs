@@ -1,0 +1,173 @@
+//! The time after a failover in which a primary grants nothing new, and is told by holders what they hold.
+//!
+//! A replica that is promoted may not have heard of the last that the primary before it did: a lock is free that is
+//! held, or is one's that gave it back. What it has not heard of ends within the longest TTL in use, unless it is
+//! renewed with this primary itself. So a primary has a *grace* of that length when its reign begins:
+//!
+//! - **Nothing new is granted in it**, whether the lock is free there or not, by an answer or a push. What goes on
+//!   within a process goes on, with a token above its predecessor's: nobody else has it.
+//! - **Holders say that they hold**, by `repair`, which counts as an extension. It creates a key that is
+//!   absent: nobody else can have been granted the lock. It takes a key over where the counter is below the holder's
+//!   token: the lease of that key had ended when the larger token was given. Not elsewhere: of two owners in one
+//!   process the earlier may be repeated late. It raises counters to what holders show.
+//! - **That is too late once the grace is over by the server's own clock**, and the script says so: what was sent in
+//!   time may arrive when another has been granted the lock.
+//! - **No release hands a lock on in it**: the key may have come back with the replica, given back already,
+//!   and the lock be another's.
+//! - **The reign begins with the marker**, written by the first client that finds none of this run and this
+//!   replication id (`scripts/reign.lua`): the server has been promoted by then. A run alone does not say it: a server
+//!   that is demoted and promoted again is the same run. All that come later find the marker, so that the grace
+//!   ends, and for all at once.
+//! - **Its end is counted from the answer**, before which the server has read its clock, never from the question.
+//! - **A connection that met a replica has learned no reign**, and grants nothing once the replica is promoted.
+//! - **What was learned lapses** within a second of its last use, and no use brings it back but another look: a server
+//!   that is demoted and promoted again closes no connections, and refuses nothing over one on which nothing is asked
+//!   meanwhile. Until then nothing new is asked for, no release is repeated that hands on, and that a lease is gone is
+//!   not believed.
+//! - **A grant is judged again when it is answered**: what was asked in the reign before may have been under way while
+//!   the server was a replica, and arrive in the grace of the next.
+//! - **Tokens go on above those that are lost**: the grace is longer than they may be ahead of what is proposed to the
+//!   successor ([`TOKENS_APART`]), however short leases are.
+//!
+//! `policy/model/grace.rs` searches this, and finds a breach without each of the rules. A restart begins a reign,
+//! too: so it protects also from what a server forgets that is restarted.
+//!
+//! It cannot protect from: a primary that still serves clients when another is promoted; clients that do not do the
+//! same, or have leases longer than the longest that is stated; a server's clock that is set forward within the
+//! grace; a server that is demoted and promoted again between two uses of a connection that are less than a second
+//! apart. Tokens can fall where the clocks of the two servers are more than a second apart, or a wrong clock has
+//! driven a counter ahead: exclusion needs neither. A lease without a token takes over no key that came back: it
+//! ends. So does one whose lock a grant takes that was under way to the server since an earlier reign of it.
+
+use std::time::Duration;
+
+use super::Moment;
+
+/// How far the token of a lease that is lost may be ahead of what is proposed to the successor: it may be a second
+/// ahead of its server's clock, a proposal a second behind the successor's, and the two clocks a second apart.
+pub(super) const TOKENS_APART: Duration = Duration::from_secs(3);
+/// For how long what a connection has learned is good unused: a server that is demoted and promoted
+/// again is a replica for longer.
+const SURE: Duration = Duration::from_secs(1);
+
+/// The reign of a primary, as a connection to it has learned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Reign {
+    /// The end of its grace.
+    until: Moment,
+    /// The same by the server's clock, in microseconds.
+    ends_at: u64,
+    /// A question that was answered as a primary answers was asked then.
+    pub(super) used_at: Moment,
+}
+
+impl Reign {
+    /// Of a primary that has reigned since `began`, as was asked at `asked_at` and answered at `now`: its clock was
+    /// `clock` (both in microseconds). Leases last for `longest_ttl` at most.
+    pub(crate) fn of(
+        began: u64,
+        clock: u64,
+        longest_ttl: Duration,
+        asked_at: Moment,
+        now: Moment,
+    ) -> Self {
+        let grace = longest_ttl.max(TOKENS_APART);
+        let passed = Duration::from_micros(clock.saturating_sub(began));
+        let micros = u64::try_from(grace.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            until: now.after(grace.saturating_sub(passed)),
+            ends_at: began.saturating_add(micros),
+            used_at: asked_at,
+        }
+    }
+
+    /// How much longer nothing new is granted.
+    pub(crate) fn wait(self, now: Moment) -> Duration {
+        self.until.since(now)
+    }
+
+    /// Whether anything new is asked for, and believed to be granted: when it is asked, and when it is answered.
+    pub(crate) fn grants(self, now: Moment) -> bool {
+        self.wait(now).is_zero() && self.is_sure(now)
+    }
+
+    /// Whether holders have to say that they hold, in the place of an extension: until when that is in time, by the
+    /// server's clock in microseconds.
+    pub(crate) fn reasserted_by(self, now: Moment) -> Option<u64> {
+        (now < self.until).then_some(self.ends_at)
+    }
+
+    /// Whether it still holds good, without another look.
+    pub(crate) fn is_sure(self, now: Moment) -> bool {
+        now.since(self.used_at) < SURE
+    }
+
+    /// What was asked at `asked_at` over this connection has been written by the server.
+    pub(crate) fn is_used(&mut self, asked_at: Moment) {
+        // Else the server may have begun another reign meanwhile.
+        if self.is_sure(asked_at) {
+            self.used_at = self.used_at.max(asked_at);
+        }
+    }
+}
+
+/// Since when the primary has reigned that this marker is of, by its clock in microseconds.
+pub(crate) fn began(marker: &[u8]) -> Option<u64> {
+    let mut words = std::str::from_utf8(marker).ok()?.split(' ').skip(2);
+    let began = words.next()?.parse().ok();
+    began.filter(|_| words.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+    const BEGAN: u64 = 1_763_700_000_000_000;
+    const SECOND: u64 = 1_000_000;
+
+    fn at(secs: u64) -> Moment {
+        Moment::from_nanos(0).after(Duration::from_secs(secs))
+    }
+
+    fn met(clock: u64, longest_ttl: Duration) -> Reign {
+        Reign::of(BEGAN, clock, longest_ttl, at(99), at(100))
+    }
+
+    #[test]
+    fn a_reign_grants_once_the_longest_ttl_has_passed_by_the_servers_clock() {
+        let reign = met(BEGAN + 4 * SECOND, TTL);
+        assert_eq!(reign.wait(at(100)), Duration::from_secs(6));
+        assert_eq!(reign.reasserted_by(at(105)), Some(BEGAN + 10 * SECOND));
+        assert_eq!((reign.wait(at(106)), reign.reasserted_by(at(106))), (Duration::ZERO, None));
+        assert_eq!(met(BEGAN + 11 * SECOND, TTL).wait(at(100)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_grace_is_no_shorter_than_tokens_are_apart_and_no_longer_than_from_its_beginning() {
+        let short = Duration::from_millis(10);
+        assert_eq!(met(BEGAN, short).wait(at(100)), Duration::from_secs(3));
+        assert_eq!(met(BEGAN - SECOND, TTL).wait(at(100)), TTL, "the clock was set back");
+    }
+
+    #[test]
+    fn what_was_learned_is_good_while_it_is_used_each_second() {
+        let half = |halves: u32| at(99).after(Duration::from_millis(500) * halves);
+        let mut reign = met(BEGAN, TTL);
+        assert!(reign.is_sure(half(1)) && !reign.is_sure(half(2)), "it was asked at 99");
+        let old = Reign::of(BEGAN, BEGAN + 11 * SECOND, TTL, at(99), at(99));
+        assert!(!reign.grants(half(1)) && old.grants(half(1)) && !old.grants(half(2)));
+        reign.is_used(half(1));
+        assert!(reign.is_sure(half(2)) && !reign.is_sure(half(3)));
+        reign.is_used(half(3));
+        assert!(!reign.is_sure(half(3)), "no use brings it back");
+    }
+
+    #[test]
+    fn a_marker_says_since_when() {
+        assert_eq!(began(b"1a 2b 1763700000000000"), Some(BEGAN));
+        for none in [&b""[..], b"1a 2b", b"1a 2b c", b"1a 2b -1", b"1a 2b 3 4", b"\xff 2b 3"] {
+            assert_eq!(began(none), None);
+        }
+    }
+}
