@@ -4,8 +4,6 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
-pub(crate) mod exposure;
-pub(crate) mod fence;
 pub(crate) mod grace;
 pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
