@@ -137,7 +137,11 @@ impl Lines {
         };
         match key {
             Some(key) => self.by_name.get(key).into_iter().for_each(add),
-            None => self.by_name.values().for_each(&mut add),
+            None => {
+                self.by_name.values().for_each(&mut add);
+                // Not in the order of a table, which is another in each run.
+                asking.sort_unstable();
+            }
         }
         let also = self.also.iter().filter(|(also, _)| key.is_some_and(|key| **also == *key));
         asking.extend(also.map(|(_, id)| id));

@@ -253,7 +253,8 @@ impl Machine {
 
     /// A connection has ended, and with it what was told on it: those in the server's queue come back.
     pub(super) fn is_told_no_more(&mut self, server: usize, now: Moment) {
-        let ids: Vec<LeaseId> = self.waiters.values().copied().collect();
+        let mut ids: Vec<LeaseId> = self.waiters.values().copied().collect();
+        ids.sort_unstable();
         for id in ids {
             let is_there = |lease: &Lease| {
                 lease.phase == Phase::Queued

@@ -22,7 +22,9 @@ impl Watched {
     }
 
     pub(super) fn all(&self) -> Vec<LeaseId> {
-        self.by_hash.values().copied().collect()
+        let mut all: Vec<_> = self.by_hash.values().copied().collect();
+        all.sort_unstable();
+        all
     }
 
     pub(super) fn remove(&mut self, key: &[u8], id: LeaseId) {
