@@ -99,5 +99,4 @@ async fn a_restart_is_no_move_and_keeps_nobody_out() {
     let second = soon("the lock is free again", waiting).await.unwrap().unwrap();
     second.release().await.unwrap();
     drop(guard);
-    assert_eq!(locker.warnings(), [""; 0]);
 }
