@@ -167,7 +167,7 @@ impl Shared {
         for effect in machine.take_effects().drain(..) {
             match effect {
                 Effect::Wake(waker) if woken.is_none() => woken = Some(waker),
-                Effect::Wake(waker) => more.push(waker),
+                Effect::Wake(waker) | Effect::Drop(waker) => more.push(waker),
                 Effect::Close(link, _) => closed.extend(mem::take(&mut wires[link]).socket),
                 Effect::Dial(link, within) => {
                     wires[link].dial = Some(within);

@@ -228,6 +228,7 @@ impl Shared {
     fn carry_out_one(self: &Arc<Self>, effect: Effect) {
         match effect {
             Effect::Wake(waker) => waker.wake(),
+            Effect::Drop(_) => {}
             Effect::Dial(link, within) => self.dial(link, within),
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),

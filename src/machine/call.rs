@@ -184,7 +184,7 @@ impl Machine {
     /// Nobody asks what came of it any more. Where the answer `is_late`, its server has not answered.
     pub(crate) fn forget_call(&mut self, id: CallId, is_late: bool, now: Moment) {
         let Some(call) = self.calls.remove(id) else { return };
-        self.effects.extend(call.waker.map(Effect::Wake));
+        self.effects.extend(call.waker.map(Effect::Drop));
         if !matches!(call.state, State::Asked) {
             return;
         }

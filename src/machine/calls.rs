@@ -173,7 +173,7 @@ impl UnderWay {
     pub(super) fn wait(&mut self, waker: &Waker, effects: &mut Vec<Effect>) {
         if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             let known = self.waker.replace(waker.clone());
-            effects.extend(known.map(Effect::Wake));
+            effects.extend(known.map(Effect::Drop));
         }
     }
 

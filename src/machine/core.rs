@@ -228,13 +228,13 @@ impl Machine {
         self.leases.insert(lease, planned)
     }
 
-    /// The caller is to be woken. One that waited before is woken once more: a waker may own what calls the machine, so
-    /// none is dropped in here.
+    /// The caller is to be woken. Wakers of one task may look like others' ([`Waker::will_wake`] is a guess), so the one
+    /// before is not woken for that.
     pub(super) fn wait_for(&mut self, id: LeaseId, waker: &Waker) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if !lease.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             let known = lease.waker.replace(waker.clone());
-            self.effects.extend(known.map(Effect::Wake));
+            self.effects.extend(known.map(Effect::Drop));
         }
     }
 

@@ -20,5 +20,7 @@ pub(crate) enum Effect {
     /// Get credentials: [`Machine::log_in`].
     Login(usize),
     Wake(Waker),
+    /// Nobody waits by it any more: it may own what calls the machine, so it is not dropped in here.
+    Drop(Waker),
     Tell(Event),
 }

@@ -1,6 +1,6 @@
 //! Renewal, repair and loss: what is done while a lease is held.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::Decimal;
 
@@ -420,7 +420,7 @@ impl Machine {
         match self.leases.get_mut(id).filter(|lease| lease.is_held()) {
             Some(lease) => {
                 let waker = context.waker();
-                if !lease.told_of_loss.iter().any(|known| known.will_wake(waker)) {
+                if !lease.told_of_loss.iter().any(|known| is_same(known, waker)) {
                     lease.told_of_loss.push(waker.clone());
                     self.is_waited_for(id, now);
                 }
@@ -431,13 +431,20 @@ impl Machine {
     }
 }
 
+/// Whether two wakers wake one task: [`Waker::will_wake`] may say no to that, and what is polled again and again would be
+/// kept again and again.
+fn is_same(known: &Waker, waker: &Waker) -> bool {
+    known.will_wake(waker) || !known.data().is_null() && known.data() == waker.data()
+}
+
 fn ttl_of(lease: &Lease) -> Decimal {
     Decimal::new(lease.key_ms())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
     use std::time::Duration;
 
     use leasehold_resp::Frame;
@@ -522,6 +529,26 @@ mod tests {
             let polled = bench.machine.poll_extended(id, round, &context);
             assert_eq!(polled, Poll::Ready(is_answered));
         }
+    }
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// A task that was woken for it would be polled again at once, and so on.
+    #[test]
+    fn a_waker_in_the_place_of_another_wakes_nobody() {
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        for _ in 0..3 {
+            let waker = Waker::from(Arc::new(Task));
+            let polled = bench.machine.poll_acquire(id, &Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        let effects = bench.machine.take_effects();
+        assert!(matches!(effects[..], [Effect::Drop(_), Effect::Drop(_)]), "{effects:?}");
     }
 
     /// Servers of Redis 5 tell nothing, so no news bring the renewal forward.

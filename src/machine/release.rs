@@ -169,7 +169,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let is_handed_over = lease.end == Some(End::HandedOver);
         lease.phase = Phase::GivingBack;
-        self.effects.extend(lease.waker.take().map(Effect::Wake));
+        self.effects.extend(lease.waker.take().map(Effect::Drop));
         if !lease.told_of_loss.is_empty() {
             self.effects.extend(lease.told_of_loss.drain(..).map(Effect::Wake));
         }

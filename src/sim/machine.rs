@@ -256,7 +256,7 @@ impl World {
                     self.cut.extend(wires[server].take().map(|wire| (server, wire)));
                 }
                 Effect::Wake(waker) => waker.wake(),
-                Effect::Demoted(_) | Effect::Tell(_) => {}
+                Effect::Demoted(_) | Effect::Drop(_) | Effect::Tell(_) => {}
             }
         }
         for server in dials {

@@ -201,7 +201,10 @@ impl<Id: Copy + Ord> Holds<Id> {
         waited: Duration,
     ) {
         let hold = acquire.granted(token, waited);
-        lock(&self.0).insert(id, Known::new(hold));
+        // Where nobody listens there is nothing to be kept.
+        if !hold.span.is_disabled() {
+            lock(&self.0).insert(id, Known::new(hold));
+        }
     }
 
     /// The other lease is in the place of this one.
