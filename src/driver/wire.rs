@@ -26,6 +26,9 @@ use std::sync::atomic::AtomicU8;
 const WRITING: u8 = 1;
 const MORE: u8 = 2;
 
+/// Of a buffer that is kept for the next commands.
+const KEPT_BYTES: usize = 64 * 1024;
+
 /// See the module's documentation.
 pub(super) struct Writer {
     pub(super) link: usize,
@@ -76,6 +79,10 @@ impl Writer {
             }
         }
         bytes.clear();
+        // What a burst has needed is not kept.
+        if bytes.capacity() > KEPT_BYTES {
+            *bytes = BytesMut::new();
+        }
         false
     }
 

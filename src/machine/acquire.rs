@@ -254,6 +254,10 @@ impl Machine {
         self.tell_callers(Happening::Tried(server), now);
         let is_ready = self.links[server].is_ready();
         for id in std::mem::take(&mut self.links[server].awaited) {
+            if is_ready && self.links[server].is_full() {
+                self.links[server].awaited.push(id);
+                continue;
+            }
             let is_awaiting =
                 |lease: &Lease| lease.phase == Phase::Asking && lease.votes == Votes::default();
             if !self.leases.get(id).is_some_and(is_awaiting) {

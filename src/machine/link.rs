@@ -37,6 +37,11 @@ pub(crate) const LIMITS: Limits = Limits {
     frame_bytes: 1024 * 1024,
 };
 
+/// Room for commands under way that is kept.
+const SLOTS_KEPT: usize = 1024;
+/// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
+const UNSENT_MAX: usize = 1024 * 1024;
+
 type Digits = [u8; STAMP_DIGITS];
 
 /// A stamp in a command or a reply.
@@ -268,6 +273,26 @@ impl Link {
     /// Whether it is known how it stands.
     pub(super) fn is_tried(&self) -> bool {
         self.is_ready() || self.fault.is_some()
+    }
+
+    /// Whether what is asked has to wait until more is sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() > UNSENT_MAX
+    }
+
+    /// What a burst has needed is let go of.
+    pub(super) fn keeps_little(&mut self) {
+        if self.slots.is_empty() && self.slots.capacity() > SLOTS_KEPT {
+            self.slots = VecDeque::new();
+        }
+        if self.pending.is_empty() && self.pending.capacity() > SLOTS_KEPT {
+            self.pending = VecDeque::new();
+        }
+    }
+
+    /// Whether what has waited for that can be asked.
+    pub(super) fn has_room_again(&self) -> bool {
+        !self.awaited.is_empty() && self.is_ready() && !self.is_full()
     }
 
     pub(super) fn is_ready(&self) -> bool {

@@ -14,6 +14,9 @@ use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
 
+/// Of leases that have ended, for the next ones.
+const SPARE_MAX: usize = 64;
+
 impl Machine {
     /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.
     pub(crate) fn release(&mut self, id: LeaseId, now: Moment) {
@@ -456,7 +459,9 @@ impl Machine {
             let mut replicas = std::mem::take(&mut lease.replicas);
             if !is_by_slots {
                 replicas.iter_mut().for_each(|replica| *replica = replica.fresh());
-                self.spare.push(replicas);
+                if self.spare.len() < SPARE_MAX {
+                    self.spare.push(replicas);
+                }
             }
             self.leases.discard(id);
         }

@@ -239,6 +239,8 @@ impl Machine {
                 }
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
+                // It has waited for what was sent before.
+                None if lease.is_alone() => Said::Late(Duration::ZERO),
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),
                 _ => Said::Unreached(link.fault.as_ref()),
             },

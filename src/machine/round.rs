@@ -45,7 +45,7 @@ impl Machine {
         // not wait, and the server was dialled in vain: then it is told why at once.
         let first = &mut links[lease.link(0)];
         let may_await = lease.waits() || !first.is_down;
-        let is_awaited = is_alone && !first.is_ready() && may_await;
+        let is_awaited = is_alone && (!first.is_ready() || first.is_full()) && may_await;
         if is_awaited {
             first.awaited.push(id);
             is_wanted = first.want(now);
@@ -222,5 +222,24 @@ mod tests {
         bench.machine.disconnected(FIRST, Fault::Closed, bench.now);
         request(&mut bench);
         assert_eq!(counts(&asked(&mut bench)), [0, 1, 0]);
+    }
+
+    /// Of one server: more than a megabyte of questions.
+    #[test]
+    fn a_crowd_is_asked_for_as_there_is_room() {
+        let mut bench = Bench::connected(1);
+        let requests = |bench: &mut Bench, count: u64| {
+            let name = |caller| format!("{caller:0>1000}");
+            let of = |caller| {
+                request_of(&FENCED, bench, name(caller).as_bytes(), Wait::Never, Bounds::default())
+            };
+            (0..count).map(of).collect::<Vec<_>>()
+        };
+        let ids = requests(&mut bench, 400);
+        let first = bench.said(0);
+        assert!(first.len() < 400, "{}", first.len());
+        first.iter().for_each(|question| bench.reply(0, &stamp(question)));
+        bench.answer(0, |command| vec![stamp(command)]);
+        assert!(ids.iter().all(|id| is_granted(&mut bench, *id) == Some(true)));
     }
 }

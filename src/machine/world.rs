@@ -19,6 +19,8 @@ const DIALS: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
 /// Leases that are looked at in one turn: others have theirs between.
 const DUE_MAX: usize = 256;
+/// Room for replies that is kept.
+const PROVED_MAX: usize = 256;
 
 impl Machine {
     /// Time has passed.
@@ -139,10 +141,14 @@ impl Machine {
             }
         }
         proved.clear();
-        self.proved = proved;
+        self.links[server].keeps_little();
+        // What a burst has needed is not kept.
+        self.proved = if proved.capacity() > PROVED_MAX { Vec::new() } else { proved };
         if let Some(fault) = ended.or(self.links[server].nonsense()) {
             bytes.clear();
             self.end_link(server, fault, now);
+        } else if self.links[server].has_room_again() {
+            self.go_on(server, now);
         }
     }
 

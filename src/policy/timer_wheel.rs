@@ -13,6 +13,8 @@ const TICK_NANOS: u64 = 1_000_000;
 /// have up to half of it for nothing.
 const GROWTH_SHARE: usize = 4;
 const GROWTH_MIN: usize = 64;
+/// Room for more items than these is let go of where there are none.
+const KEPT_MAX: usize = 256;
 
 /// Names an item of a [`TimerWheel`]; of no other item after that one was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +35,8 @@ pub(crate) struct TimerWheel<T> {
     wheel: Wheel,
     /// The head of the list of vacant slots, linked by their `next`.
     vacant: u32,
+    /// The generation of a slot that there was not before.
+    first: NonZeroU32,
     len: usize,
 }
 
@@ -54,7 +58,7 @@ impl<T> wheel::Places for Vec<Slot<T>> {
 impl<T> TimerWheel<T> {
     pub(crate) fn new(now: Moment) -> Self {
         let wheel = Wheel::new(now.as_nanos() / TICK_NANOS);
-        Self { slots: Vec::new(), wheel, vacant: NONE, len: 0 }
+        Self { slots: Vec::new(), wheel, vacant: NONE, first: NonZeroU32::MIN, len: 0 }
     }
 
     /// Adds an item that is due at `at`.
@@ -70,7 +74,7 @@ impl<T> TimerWheel<T> {
             if self.slots.len() == self.slots.capacity() {
                 self.slots.reserve_exact(self.slots.len() / GROWTH_SHARE + GROWTH_MIN);
             }
-            let generation = NonZeroU32::MIN;
+            let generation = self.first;
             self.slots.push(Slot { item: Some(item), generation, place: Place::default() });
             index
         } else {
@@ -108,6 +112,18 @@ impl<T> TimerWheel<T> {
             slot.generation = generation;
             slot.place.next = self.vacant;
             self.vacant = entry.index;
+        }
+        if self.len == 0 && self.slots.len() > KEPT_MAX {
+            self.let_go();
+        }
+    }
+
+    /// Lets go of the room for items, of which there are none. No name is used twice for that.
+    #[cold]
+    fn let_go(&mut self) {
+        let last = self.slots.iter().map(|slot| slot.generation).max();
+        if let Some(first) = last.map_or(Some(self.first), |last| last.checked_add(1)) {
+            (self.slots, self.vacant, self.first) = (Vec::new(), NONE, first);
         }
     }
 

@@ -125,3 +125,19 @@ proptest! {
         prop_assert!(there.iter().eq(model.keys()));
     }
 }
+
+#[test]
+fn room_that_is_let_go_of_leaves_no_name_to_be_used_twice() {
+    let mut wheel = TimerWheel::new(Moment::from_nanos(0));
+    let count = KEPT_MAX + 1;
+    let before: Vec<TimerKey> =
+        (0..count).map(|item| wheel.insert(item, Moment::from_nanos(0))).collect();
+    before.iter().for_each(|key| wheel.discard(*key));
+    assert!(wheel.slots.capacity() == 0 && wheel.next_at().is_none());
+    let after: Vec<TimerKey> =
+        (0..count).map(|item| wheel.insert(item, Moment::from_nanos(0))).collect();
+    assert!(before.iter().all(|key| wheel.get(*key).is_none() && !after.contains(key)));
+    let mut due = Vec::new();
+    wheel.take_due(Moment::from_nanos(1), usize::MAX, &mut due);
+    assert_eq!(due, after);
+}
