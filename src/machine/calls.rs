@@ -8,7 +8,8 @@ use leasehold_resp::Frame;
 
 use super::effect::Effect;
 use super::ids::CallId;
-use super::link::{Link, Place, To};
+use super::link::{Link, To};
+use super::place::Place;
 use super::script::Script;
 use crate::policy::Moment;
 

@@ -11,7 +11,8 @@ use leasehold_resp::{Decimal, Frame};
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Counted;
-use super::link::{Place, Reply, What};
+use super::link::{Reply, What};
+use super::place::Place;
 use crate::policy::Moment;
 
 /// It takes this part of the timeout at most.

@@ -23,7 +23,8 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::core::Settings;
 use super::fault::Fault;
-use super::link::{Link, Place, Reply, To};
+use super::link::{Link, Reply, To};
+use super::place::Place;
 use super::session::{Login, Step};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};

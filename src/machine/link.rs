@@ -16,6 +16,7 @@ use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 use super::command::{Command, Memory};
 use super::fault::Fault;
 use super::ids::{BatchId, CallId, LeaseId};
+use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::rules::{self, Standing};
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
@@ -24,7 +25,6 @@ use crate::policy::fitness::Unfit;
 use crate::policy::secrets::Secrets;
 use crate::policy::{Breaker, Code, Moment};
 
-const STAMP_DIGITS: usize = 16;
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
 const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
 /// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
@@ -41,15 +41,6 @@ pub(crate) const LIMITS: Limits = Limits {
 const SLOTS_KEPT: usize = 1024;
 /// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
 const UNSENT_MAX: usize = 1024 * 1024;
-
-type Digits = [u8; STAMP_DIGITS];
-
-/// A stamp in a command or a reply.
-fn spelled(stamp: Digits) -> [u8; STAMP_DIGITS + 7] {
-    let mut spelled = *b"$16\r\n0000000000000000\r\n";
-    spelled[5..][..STAMP_DIGITS].copy_from_slice(&stamp);
-    spelled
-}
 
 /// What a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,23 +106,6 @@ pub(crate) enum What {
     /// Behind a refusal that names no holder: the key's value, and then its TTL.
     Holder,
     HolderTtl,
-}
-
-/// What the reply to a command can be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A script's: the stamp, or an array that begins with it.
-    Stamped(Digits),
-    /// `OK` or nothing.
-    Flag,
-    /// This digest of a script.
-    Digest(&'static [u8]),
-    /// How many.
-    Count,
-    /// No reply but an error: a push confirms the channel.
-    Subscribed,
-    /// Anything.
-    Any,
 }
 
 struct Slot {
@@ -569,43 +543,5 @@ impl Link {
             self.echo(To::Seal, now);
         }
         Ok(Standing::Pends)
-    }
-}
-
-impl Place {
-    /// Takes the reply that there nearly always is, if it has come whole. Nobody needs the stamp once it has been seen.
-    #[inline]
-    fn skip(self, decoder: &mut Decoder, bytes: &mut BytesMut) -> Option<(Frame, Standing)> {
-        match self {
-            Self::Stamped(digits) => {
-                let is_it = decoder.skip(bytes, &spelled(digits));
-                is_it.then(|| (Frame::Bulk(Bytes::new()), Standing::Proves))
-            }
-            Self::Flag => {
-                let is_it = decoder.skip(bytes, b"+OK\r\n");
-                is_it.then(|| (Frame::Simple(Bytes::from_static(b"OK")), Standing::Pends))
-            }
-            _ => None,
-        }
-    }
-
-    fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
-        let value = frame.value();
-        let is_stamp = |frame: &Frame, digits: &Digits| matches!(frame, Frame::Bulk(text) if text[..] == *digits);
-        match (self, value) {
-            (Self::Stamped(digits), Frame::Bulk(_)) if is_stamp(value, &digits) => {
-                Ok(Standing::Proves)
-            }
-            (Self::Stamped(digits), Frame::Array(items))
-                if items.first().is_some_and(|first| is_stamp(first, &digits)) =>
-            {
-                Ok(Standing::Proves)
-            }
-            (Self::Digest(digest), Frame::Bulk(text)) if text[..] == *digest => Ok(Standing::Pends),
-            (Self::Flag, Frame::Simple(_) | Frame::Null)
-            | (Self::Count, Frame::Integer(0..))
-            | (Self::Any, _) => Ok(Standing::Pends),
-            _ => Err(Fault::Misplaced),
-        }
     }
 }

@@ -10,7 +10,8 @@ use leasehold_resp::Frame;
 
 use super::core::{Effect, Machine};
 use super::counts::Event;
-use super::link::{Link, Place, To};
+use super::link::{Link, To};
+use super::place::Place;
 use super::session::{Login, Renewal};
 use crate::policy::{Moment, RELOGIN, relogin_at};
 

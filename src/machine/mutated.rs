@@ -1,30 +1,30 @@
 //! How replies are taken, with known bugs: see `policy::mutants`.
 
 #[path = "rules.rs"]
-mod rules;
+mod real;
 
 use bytes::BytesMut;
 use leasehold_resp::Frame;
 
-pub(super) use self::rules::Standing;
+pub(super) use self::real::Standing;
 
 use crate::policy::Moment;
 use crate::policy::mutants::Mutant;
 
 pub(super) fn is_of_round(present: u32, round: u32) -> bool {
-    rules::is_of_round(present, round) || Mutant::LateReplyToTheNext.is_on()
+    real::is_of_round(present, round) || Mutant::LateReplyToTheNext.is_on()
 }
 
 pub(super) fn says_all(is_first: bool) -> bool {
-    rules::says_all(is_first) || Mutant::LastRefusalSpeaksForAll.is_on()
+    real::says_all(is_first) || Mutant::LastRefusalSpeaksForAll.is_on()
 }
 
 pub(super) fn waited_since(sent_at: Moment, now: Moment) -> Moment {
-    if Mutant::PushIsASignOfLife.is_on() { now } else { rules::waited_since(sent_at, now) }
+    if Mutant::PushIsASignOfLife.is_on() { now } else { real::waited_since(sent_at, now) }
 }
 
 pub(super) fn is_let_pass() -> bool {
-    rules::is_let_pass() || Mutant::StrayReplyIsDropped.is_on()
+    real::is_let_pass() || Mutant::StrayReplyIsDropped.is_on()
 }
 
 pub(super) fn standing<F>(
@@ -34,7 +34,7 @@ pub(super) fn standing<F>(
     is_wrong: bool,
 ) -> Result<Standing, F> {
     let is_grant = matches!(frame.value(), Frame::Simple(_));
-    match rules::standing(is_of_stamp, frame, standing, is_wrong) {
+    match real::standing(is_of_stamp, frame, standing, is_wrong) {
         Err(_)
             if is_of_stamp
                 && is_wrong
@@ -55,7 +55,7 @@ pub(super) fn heard<F>(
     bytes: &mut BytesMut,
     is_behind_proved: bool,
 ) -> Result<bool, F> {
-    match rules::heard(heard, bytes, is_behind_proved) {
+    match real::heard(heard, bytes, is_behind_proved) {
         Err(_) if Mutant::BelievedUpToTheMisplaced.is_on() && is_behind_proved => {
             bytes.clear();
             Ok(false)

@@ -9,7 +9,8 @@ use super::core::Machine;
 use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Link, Place, What};
+use super::link::{Link, What};
+use super::place::Place;
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.

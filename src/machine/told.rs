@@ -1,6 +1,7 @@
 //! Asks a server to tell of hand-overs and of keys.
 
-use super::link::{Link, Place, To};
+use super::link::{Link, To};
+use super::place::Place;
 use super::subscription::{Subscription, Told};
 use crate::policy::Moment;
 

@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 26] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -19,12 +19,13 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("stats", &["policy", "mutex"]),
     ("spans", &["policy", "names", "mutex", "error"]),
     ("net", &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
-    (
-        "server",
-        &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats", "net"],
-    ),
-    // Of servers, their scripts as they are written down.
-    ("extra", &["policy", "names", "machine", "server"]),
+    ("endpoint", &["policy", "mutex", "box_future", "race", "clock", "error", "stats", "net"]),
+    ("cluster", &["policy", "net", "endpoint"]),
+    ("scripts", &["sha1", "machine"]),
+    ("extra", &["policy", "names", "machine", "cluster", "scripts"]),
+    ("one_or_many", &[]),
+    ("fingerprint", &["error"]),
+    ("fencing", &["policy", "clock", "error"]),
     ("ticket", &["policy", "error"]),
     (
         "driver",
@@ -42,7 +43,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "spans",
             "stats",
             "net",
-            "server",
+            "endpoint",
+            "cluster",
+            "scripts",
+            "fingerprint",
         ],
     ),
     (
@@ -65,7 +69,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
         ],
     ),
     (
-        "lock",
+        "guard",
         &[
             "shutdown",
             "policy",
@@ -77,7 +81,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "spans",
             "stats",
             "net",
-            "server",
+            "fencing",
             "names",
             "extra",
             "ticket",
@@ -99,9 +103,10 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "error",
             "stats",
             "net",
-            "server",
+            "scripts",
             "api",
-            "lock",
+            "fencing",
+            "guard",
         ],
     ),
 ];
@@ -211,20 +216,17 @@ mod tests {
     #[test]
     fn a_layer_may_name_itself_and_what_is_below() {
         let table = [
-            ("src/lib.rs", "use crate::lock::Guard;"),
+            ("src/lib.rs", "use crate::guard::Guard;"),
             ("src/sim/fleet.rs", "use crate::{locker::Locker, clock};"),
             ("src/policy/quorum.rs", "use super::Moment; use crate::policy::fence;"),
             ("src/clock.rs", "use crate::{error::Error, policy::Moment};"),
             ("src/net/pool.rs", "use super::refusal; use crate::net::refusal::Refusal;"),
             ("src/net/a/b.rs", "use super::super::pool; pub(crate) fn f() {}"),
-            ("src/net/mod.rs", "mod inner { use super::lock; }"),
+            ("src/net/mod.rs", "mod inner { use super::guard; }"),
             ("src/stats/observer.rs", "use super::histogram; use crate::policy::Loss;"),
-            (
-                "src/lock/mod.rs",
-                "use crate::{clock, error, stats, net::{self, lock}, policy, server};",
-            ),
-            ("src/net/pool.rs", "// crate::lock\n#[cfg(test)]\nmod tests { use crate::lock; }"),
-            ("src/net/tests.rs", "use crate::lock;"),
+            ("src/guard.rs", "use crate::{clock, error, stats, net::{self, guard}, policy, api};"),
+            ("src/net/pool.rs", "// crate::guard\n#[cfg(test)]\nmod tests { use crate::guard; }"),
+            ("src/net/tests.rs", "use crate::guard;"),
         ];
         for (path, text) in table {
             assert_eq!(lines(path, text), [0; 0], "{path}: {text}");
