@@ -149,7 +149,15 @@ use leasehold_testing as support;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::{cluster, endpoint};
+    pub mod cluster {
+        pub use crate::cluster::{host_port, map, redirect, slot};
+    }
+
+    pub mod endpoint {
+        pub use crate::endpoint::*;
+    }
+
+    pub use crate::machine::fuzzed as machine;
 }
 
 pub mod guide {

@@ -50,6 +50,8 @@ mod counts;
 mod effect;
 mod entry;
 mod fault;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod greeting;
 mod ids;
 mod keep;
@@ -80,7 +82,7 @@ mod session;
 mod shutdown;
 mod standing;
 mod subscription;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 mod told;
 #[cfg(any(test, feature = "_kinds"))]

@@ -1,0 +1,140 @@
+//! A machine whose servers say anything: what the fuzz target `machine` drives.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::link::State;
+use super::tests::{Bench, acquire, bulk, greeting, plain, request, stamp};
+use super::{LeaseId, Login};
+use crate::policy::{LeaseState, Wait};
+
+/// Leases at once.
+const LEASES_MAX: usize = 32;
+
+/// Takes, keeps and gives back locks of servers that answer as `input` says: well, or with any bytes, in any order.
+///
+/// # Panics
+///
+/// Where a lease is held that no server has granted: by a reply with the stamp of its question.
+pub fn drive(input: &[u8]) {
+    let mut input = input.iter().copied();
+    let mut next = || input.next();
+    let servers = if next().unwrap_or(0) & 1 == 0 { 1 } else { 3 };
+    let mut fuzzed = Fuzzed {
+        bench: Bench::connected(servers),
+        leases: Vec::new(),
+        stamps: Vec::new(),
+        heard: Vec::new(),
+    };
+    fuzzed.bench.is_told = true;
+    while let Some(deed) = next() {
+        let server = usize::from(deed >> 4) % servers;
+        match deed & 15 {
+            0..=2 => fuzzed.ask(deed & 15, next().unwrap_or(0)),
+            3 | 4 => fuzzed.give_back(next().unwrap_or(0), deed & 15 == 4),
+            5 => fuzzed.bench.pass(Duration::from_millis(20 * u64::from(next().unwrap_or(1)))),
+            6 => fuzzed.reconnect(server),
+            7 => fuzzed.answer(server, next().unwrap_or(0)),
+            _ => {
+                let count = usize::from(next().unwrap_or(0));
+                let bytes: Vec<u8> = (0..count).map_while(|_| next()).collect();
+                fuzzed.hear(server, &bytes);
+            }
+        }
+        fuzzed.check();
+    }
+}
+
+struct Fuzzed {
+    bench: Bench,
+    leases: Vec<LeaseId>,
+    /// Of all commands that were sent.
+    stamps: Vec<Bytes>,
+    /// All that servers have said.
+    heard: Vec<u8>,
+}
+
+impl Fuzzed {
+    fn ask(&mut self, how: u8, name: u8) {
+        if self.leases.len() == LEASES_MAX {
+            return;
+        }
+        let (bench, name) = (&mut self.bench, [b'a' + name % 4]);
+        let id = match how {
+            0 => acquire(bench, &name),
+            1 => plain(bench, &name),
+            _ => request(bench, &name, Wait::Forever),
+        };
+        self.leases.push(id);
+    }
+
+    fn give_back(&mut self, which: u8, is_forgotten: bool) {
+        if self.leases.is_empty() {
+            return;
+        }
+        let at = usize::from(which) % self.leases.len();
+        let (machine, now, id) = (&mut self.bench.machine, self.bench.now, self.leases[at]);
+        if is_forgotten {
+            self.leases.swap_remove(at);
+            machine.forget(id, now);
+        } else if machine.state(id).is_some_and(LeaseState::is_held) {
+            machine.release(id, now);
+        }
+    }
+
+    fn reconnect(&mut self, server: usize) {
+        if self.bench.machine.serves(server) {
+            self.bench.close(server);
+        }
+        for _ in 0..20 {
+            if self.bench.machine.links[server].state == State::Dialling {
+                self.bench.greet(server, Login::default());
+                return self.answer(server, 0);
+            }
+            self.bench.pass(Duration::from_millis(100));
+        }
+    }
+
+    /// The server does what it is asked, or says that another holds the lock, or is out of order.
+    fn answer(&mut self, server: usize, how: u8) {
+        for command in self.said(server) {
+            let reply = match (&command[0][..], how & 3) {
+                (b"EVALSHA" | b"EVAL", 0 | 3) => stamp(&command),
+                (b"EVALSHA" | b"EVAL", 1) => {
+                    let holder = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+                    Frame::Array([stamp(&command)].into_iter().chain(holder).collect())
+                }
+                (b"SET", 1) => Frame::Null,
+                (_, 2) => Frame::Error(Bytes::from_static(b"BUSY a script runs")),
+                _ => greeting(&command, ""),
+            };
+            let mut bytes = bytes::BytesMut::new();
+            leasehold_resp::encode_frame(&mut bytes, &reply);
+            self.hear(server, &bytes);
+        }
+    }
+
+    fn said(&mut self, server: usize) -> Vec<Vec<Bytes>> {
+        let said = self.bench.said(server);
+        self.stamps.extend(said.iter().filter_map(|command| command.last().cloned()));
+        said
+    }
+
+    fn hear(&mut self, server: usize, bytes: &[u8]) {
+        (0..3).filter(|at| *at <= server).for_each(|at| drop(self.said(at)));
+        self.heard.extend_from_slice(bytes);
+        self.bench.hear(server, bytes);
+    }
+
+    fn check(&self) {
+        let has_heard = |stamp: &Bytes| {
+            !stamp.is_empty() && self.heard.windows(stamp.len()).any(|part| part == &stamp[..])
+        };
+        let is_held = |id: &LeaseId| self.bench.machine.state(*id).is_some_and(LeaseState::is_held);
+        if self.leases.iter().any(is_held) {
+            assert!(self.stamps.iter().any(has_heard), "no server has granted it");
+        }
+    }
+}
