@@ -18,7 +18,8 @@
 if redis.replicate_commands then
   redis.replicate_commands()
 end
-local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
+local server = redis.call('INFO', 'server')
+local replication = redis.call('INFO', 'replication')
 local run, role = string.match(server, 'run_id:(%w+)'), string.match(replication, 'role:(%w+)')
 local id = string.match(replication, 'master_replid:(%w+)')
 if not run or not role or not id then
