@@ -520,7 +520,7 @@ impl Machine {
 
     /// The lock may be free: the first that waits for it asks.
     fn call_first(&mut self, key: &[u8], now: Moment) {
-        for id in self.lines.asking(Some(key)) {
+        for id in self.lines.asking(key) {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::InLine) => self.try_again(id, now),
                 Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
@@ -529,9 +529,18 @@ impl Machine {
         }
     }
 
+    /// All that ask for any lock, in the order of their slots: that of a hash table is another in each run.
+    pub(super) fn all_asking(&self) -> Vec<LeaseId> {
+        if self.lines.is_empty() {
+            return Vec::new();
+        }
+        let asks = |(id, lease): &(LeaseId, &Lease)| self.lines.has_ask(&lease.names, *id);
+        self.leases.iter().filter(asks).map(|(id, _)| id).collect()
+    }
+
     /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.
     pub(super) fn serves_again(&mut self, server: usize, now: Moment) {
-        for id in self.lines.asking(None) {
+        for id in self.all_asking() {
             let rests = |lease: &Lease| match lease.phase {
                 Phase::Resting { is_unserved, .. } => {
                     let is_watched = |at: usize| lease.votes.watched & 1 << at != 0;

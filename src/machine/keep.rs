@@ -174,7 +174,8 @@ impl Machine {
         answer: Answer,
         now: Moment,
     ) {
-        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << at;
         if let Answer::Granted(_) = answer {
             lease.is_extended_at(bit, round);
@@ -185,7 +186,10 @@ impl Machine {
         match answer {
             Answer::Granted(_) => {
                 lease.votes.granted |= bit;
-                lease.replicas[at].has = Has::Key;
+                let link = lease.link(at);
+                let replica = &mut lease.replicas[at];
+                replica.goes_on(links[link].generation);
+                replica.has = Has::Key;
             }
             Answer::NotOwned => lease.votes.denied |= bit,
             _ => lease.votes.failed |= bit,
@@ -312,6 +316,7 @@ impl Machine {
         let to = lease.to(id, at, What::Repair);
         let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
         let replica = &mut lease.replicas[at];
+        replica.goes_on(link.generation);
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         if lease.kind.alone.is_some() {
             command.bytes.clear();
@@ -328,8 +333,8 @@ impl Machine {
         if lease.round == round && replica.has == Has::Asked {
             self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
             replica.has = match answer {
-                Answer::Granted(_) => Has::Key,
-                Answer::NotOwned | Answer::Held { .. } => Has::Nothing,
+                // Where it is not given again it is given back all the same: a server may come back with what it had.
+                Answer::Granted(_) | Answer::NotOwned | Answer::Held { .. } => Has::Key,
                 _ => Has::Perhaps,
             };
         }

@@ -88,6 +88,8 @@ pub(super) struct Replica {
     pub(super) has: Has,
     /// The connection on which it was asked last.
     pub(super) generation: u32,
+    /// A question on a connection before that was not answered, and may arrive at any time.
+    pub(super) is_doubtful: bool,
     /// When it answered that.
     pub(super) answered_at: Moment,
     /// Of what is owed.
@@ -121,12 +123,19 @@ impl Replica {
             link: u16::try_from(link).expect("there are fewer links"),
             has: Has::Nothing,
             generation: 0,
+            is_doubtful: false,
             answered_at: Moment::from_nanos(0),
             redelivery: None,
             due: None,
             #[cfg(any(test, feature = "cluster"))]
             routed: super::routing::Routed::default(),
         }
+    }
+
+    /// Something else is asked on this connection from here on.
+    pub(super) fn goes_on(&mut self, generation: u32) {
+        let is_open = matches!(self.has, Has::Asked | Has::Perhaps);
+        self.is_doubtful |= is_open && self.generation != generation;
     }
 
     /// The same server, which nobody has asked.

@@ -128,22 +128,14 @@ impl Lines {
         self.of(names)?.front().copied()
     }
 
-    /// Those that ask: for the lock of this key, or for any.
-    pub(super) fn asking(&self, key: Option<&[u8]>) -> Vec<LeaseId> {
+    /// Those that ask for the lock of this key.
+    pub(super) fn asking(&self, key: &[u8]) -> Vec<LeaseId> {
         let mut asking = Vec::new();
-        let mut add = |line: &Line| {
+        if let Some(line) = self.by_name.get(key) {
             asking.extend(line.waiting.front());
             asking.extend_from_slice(&line.beside);
-        };
-        match key {
-            Some(key) => self.by_name.get(key).into_iter().for_each(add),
-            None => {
-                self.by_name.values().for_each(&mut add);
-                // Not in the order of a table, which is another in each run.
-                asking.sort_unstable();
-            }
         }
-        let also = self.also.iter().filter(|(also, _)| key.is_some_and(|key| **also == *key));
+        let also = self.also.iter().filter(|(also, _)| **also == *key);
         asking.extend(also.map(|(_, id)| id));
         asking
     }

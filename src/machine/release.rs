@@ -275,12 +275,14 @@ impl Machine {
                         Has::Asked => (None, Some(doubt)),
                         // A question on an earlier connection may arrive after it.
                         Has::Perhaps => doubt.was_sent(now).unzip(),
+                        _ if replica.is_doubtful => doubt.was_sent(now).unzip(),
                         _ => (None, None),
                     };
                     lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                 }
                 has => {
-                    let is_doubtful = matches!(has, Has::Asked | Has::Perhaps);
+                    let is_doubtful =
+                        replica.is_doubtful || matches!(has, Has::Asked | Has::Perhaps);
                     replica.has = Has::Owed;
                     replica.redelivery = Some(Redelivery::new(until, is_doubtful));
                     replica.due = Some(now);
@@ -365,9 +367,12 @@ impl Machine {
             _ => {
                 lease.votes.failed |= bit;
                 let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
-                let due = match is_over {
-                    true => now,
-                    false => redelivery.after_refusal(now, (settings.random)()),
+                let random = settings.random;
+                let due = match (is_over, replica.due) {
+                    (true, _) => now,
+                    // What is doubtful stays so: the question was put on another connection.
+                    (false, Some(due)) => redelivery.after_failure(now, random()).min(due),
+                    (false, None) => redelivery.after_refusal(now, random()),
                 };
                 replica.due = Some(due);
                 replica.redelivery = Some(redelivery);

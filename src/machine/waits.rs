@@ -217,7 +217,8 @@ impl Machine {
     }
 
     fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
-        for id in self.lines.asking(key) {
+        let asking = key.map_or_else(|| self.all_asking(), |key| self.lines.asking(key));
+        for id in asking {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::Resting { from, is_unserved: false }) if from <= now => {
                     self.is_woken();
@@ -253,13 +254,12 @@ impl Machine {
 
     /// A connection has ended, and with it what was told on it: those in the server's queue come back.
     pub(super) fn is_told_no_more(&mut self, server: usize, now: Moment) {
-        let mut ids: Vec<LeaseId> = self.waiters.values().copied().collect();
-        ids.sort_unstable();
-        for id in ids {
-            let is_there = |lease: &Lease| {
-                lease.phase == Phase::Queued
-                    && lease.entry.as_ref().is_some_and(|entry| entry.server == server)
-            };
+        let is_there = |lease: &Lease| {
+            lease.phase == Phase::Queued
+                && lease.entry.as_ref().is_some_and(|entry| entry.server == server)
+        };
+        let there = self.leases.iter().filter(|(_, lease)| is_there(lease)).map(|(id, _)| id);
+        for id in there.collect::<Vec<_>>() {
             if self.leases.get(id).is_some_and(is_there) {
                 (self.settings.waits.answered)(self, id, None, now);
             }

@@ -21,12 +21,6 @@ impl Watched {
         self.by_hash.get(&self.hashing.hash_one(key)).copied()
     }
 
-    pub(super) fn all(&self) -> Vec<LeaseId> {
-        let mut all: Vec<_> = self.by_hash.values().copied().collect();
-        all.sort_unstable();
-        all
-    }
-
     pub(super) fn remove(&mut self, key: &[u8], id: LeaseId) {
         let hash = self.hashing.hash_one(key);
         if self.by_hash.get(&hash) == Some(&id) {

@@ -29,6 +29,10 @@ impl Redelivery {
         if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }
     }
 
+    pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Moment {
+        self.0.after_failure(now, random)
+    }
+
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
         self.0.was_sent(now).map(|(due_at, again)| (due_at, Self(again)))
     }
