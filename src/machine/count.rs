@@ -61,7 +61,7 @@ impl Machine {
         let open = lease.votes.asked;
         for at in (0..lease.replicas.len()).filter(|at| open & 1 << at != 0) {
             let to = lease.to(id, at, What::Count);
-            links[lease.link(at)].write(&words, Place::Count, to, now);
+            links[lease.link(at)].write(&words, Place::Number, to, now);
         }
         lease.counted = Some(Box::new(Counted { round, extended: 0, open, counts: Vec::new() }));
         self.counting = open.count_ones();

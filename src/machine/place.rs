@@ -26,8 +26,10 @@ pub(super) enum Place {
     Flag,
     /// This digest of a script.
     Digest(&'static [u8]),
-    /// How many.
-    Count,
+    /// A number.
+    Number,
+    /// A text, or nothing.
+    Text,
     /// No reply but an error: a push confirms the channel.
     Subscribed,
     /// Anything.
@@ -69,7 +71,8 @@ impl Place {
             }
             (Self::Digest(digest), Frame::Bulk(text)) if text[..] == *digest => Ok(Standing::Pends),
             (Self::Flag, Frame::Simple(_) | Frame::Null)
-            | (Self::Count, Frame::Integer(0..))
+            | (Self::Number, Frame::Integer(_))
+            | (Self::Text, Frame::Bulk(_) | Frame::Null)
             | (Self::Any, _) => Ok(Standing::Pends),
             _ => Err(Fault::Misplaced),
         }

@@ -69,8 +69,11 @@ impl Lease {
         link: &mut Link,
         now: Moment,
     ) {
-        let command: &[u8] = if what == What::Holder { b"GET" } else { b"PTTL" };
-        link.write(&[command, self.names.lock()], Place::Any, self.to(id, at, what), now);
+        let (command, place): (&[u8], _) = match what {
+            What::Holder => (b"GET", Place::Text),
+            _ => (b"PTTL", Place::Number),
+        };
+        link.write(&[command, self.names.lock()], place, self.to(id, at, what), now);
     }
 }
 
