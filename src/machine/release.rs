@@ -371,7 +371,7 @@ impl Machine {
                 let due = match (is_over, replica.due) {
                     (true, _) => now,
                     // What is doubtful stays so: the question was put on another connection.
-                    (false, Some(due)) => redelivery.after_failure(now, random()).min(due),
+                    (false, Some(_)) => redelivery.after_refusal_elsewhere(now, random()),
                     (false, None) => redelivery.after_refusal(now, random()),
                 };
                 replica.due = Some(due);

@@ -64,6 +64,13 @@ impl Redelivery {
         self.after_failure(now, random)
     }
 
+    /// The server refused what had gone out on another connection than its acquire: that is still to be repeated, and after
+    /// the same gap.
+    pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
+        self.gap = self.gap.map(|gap| gap / 2);
+        self.after_failure(now, random)
+    }
+
     /// It goes out, on another connection than its acquire did. What is to be repeated, and when, if it
     /// is doubtful; what goes out is not doubtful any more, and pointless once the repetition is due.
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {

@@ -29,8 +29,9 @@ impl Redelivery {
         if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }
     }
 
-    pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Moment {
-        self.0.after_failure(now, random)
+    pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
+        let due_at = self.0.after_refusal_elsewhere(now, random);
+        if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }
     }
 
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
