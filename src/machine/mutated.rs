@@ -19,6 +19,10 @@ pub(super) fn says_all(is_first: bool) -> bool {
     real::says_all(is_first) || Mutant::LastRefusalSpeaksForAll.is_on()
 }
 
+pub(super) fn may_be_granted() -> bool {
+    real::may_be_granted() && !Mutant::LateMeansNothingGranted.is_on()
+}
+
 pub(super) fn waited_since(sent_at: Moment, now: Moment) -> Moment {
     if Mutant::PushIsASignOfLife.is_on() { now } else { real::waited_since(sent_at, now) }
 }

@@ -10,6 +10,7 @@ use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::link::{To, What};
+use super::rules;
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
@@ -265,6 +266,7 @@ impl Machine {
             match replica.has {
                 Has::Owed => is_owed = true,
                 Has::Nothing | Has::Releasing => {}
+                Has::Asked if !rules::may_be_granted() => replica.has = Has::Nothing,
                 // On the connection of the question, the answer to the release says what became of both.
                 has if link.is_ready() && link.generation == replica.generation => {
                     replica.has = Has::Releasing;

@@ -176,23 +176,10 @@ pub(super) fn pushed(client: usize, frame: &Frame) -> Frame {
     }
 }
 
-/// Whether a lock was only to be freed, and was not, because somebody waits for it.
-fn is_awaited(words: &[Bytes], reply: &Frame) -> bool {
-    let is_freeing = matches!(words, [.., owner, _stamp] if id_in(owner).is_some());
-    let is_refused =
-        matches!(reply, Frame::Array(items) if matches!(items[..], [_, Frame::Integer(1)]));
-    is_freeing && is_refused
-}
-
 impl Seen {
     fn note(&mut self, asked: Asked, words: &[Bytes], reply: Frame) -> Frame {
         let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
         match (words, owner) {
-            ([.., stamp], _)
-                if Mutant::AwaitedIsTakenForFreed.is_on() && is_awaited(words, &reply) =>
-            {
-                return Frame::Bulk(stamp.clone());
-            }
             ([verb, ..], _)
                 if verb == "SET" && reply == Frame::Null && Mutant::DrawnWithoutTheLock.is_on() =>
             {

@@ -1,15 +1,8 @@
 //! Attempts with a known bug: the votes are summed up falsely, or a false lease comes out.
 
-use std::cell::Cell;
-
 use super::Mutant;
 use crate::policy::attempt::{self, AttemptAction, Conditions, Tally};
 use crate::policy::{Ballot, Verdict};
-
-thread_local! {
-    /// The token of the last lease that this thread's library was granted.
-    static LAST: Cell<Option<u64>> = const { Cell::new(None) };
-}
 
 /// As [`attempt::Attempt`], but for the bug.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +29,6 @@ impl Attempt {
             if Mutant::CountersPerServer.is_on() {
                 grant.token = grant.token.and(tally.tokens).map(|(_, most)| most);
             }
-            if Mutant::HandOverKeepsTheToken.is_on() && self.0.conditions.succeeds {
-                grant.token = grant.token.and(LAST.get().or(grant.token));
-            }
-            LAST.set(grant.token.or(LAST.get()));
         }
         action
     }
@@ -58,12 +47,6 @@ impl Attempt {
             if Mutant::ReadersTakeAnyToken.is_on() {
                 tally.tokens = tally.tokens.map(|(_, most)| (most, most));
             }
-        }
-        if Mutant::LateMeansNothingGranted.is_on() && tally.verdict != Verdict::Won {
-            // A late question that is repeated would say what became of it.
-            tally.refused += tally.late;
-            tally.failed -= tally.late;
-            tally.late = 0;
         }
         if Mutant::TimedOutCountsAsHeld.is_on() {
             let granted = tally.granted + tally.late;
