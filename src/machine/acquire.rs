@@ -308,6 +308,9 @@ impl Machine {
             // One that was to grant before others are asked has refused, or the limit is over.
             let is_over = denied != 0 || lease.retry.is_over(now);
             if lease.kind.is_exclusive() || lease.votes.later == 0 {
+                if denied != 0 {
+                    self.waits_untold(id);
+                }
                 return;
             } else if !is_over {
                 return self.go_on_asking(id, now);
@@ -327,6 +330,21 @@ impl Machine {
             AttemptAction::Ask(_) => self.ask(id, now),
             AttemptAction::Hold(grant) => self.hold(id, grant, now),
             AttemptAction::GiveUp { setback, .. } => self.give_up(id, setback, now),
+        }
+    }
+
+    /// A round stays open in which some have refused. Servers that tell of the lock end that by news; the others are asked
+    /// again at the pace of a waiter, whatever the one that does not answer would say.
+    fn waits_untold(&mut self, id: LeaseId) {
+        let random = self.settings.random;
+        let Some(lease) = self.leases.get(id).filter(|lease| lease.waits()) else { return };
+        let has_refused = |at: &usize| lease.votes.denied & 1 << at != 0;
+        let mut refused = (0..lease.replicas.len()).filter(has_refused).peekable();
+        let tells = |at| self.links[lease.link(at)].told.is_tracking;
+        if refused.peek().is_some() && !refused.any(tells) {
+            let pause = lease.asked_at.after(lease.retry.pause(random()));
+            let late_at = lease.patience_ends().max(pause).min(lease.due);
+            self.plan(id, late_at);
         }
     }
 
