@@ -333,7 +333,7 @@ impl Machine {
         if lease.round == round && replica.has == Has::Asked {
             self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
             replica.has = match answer {
-                // Where it is not given again it is given back all the same: a server may come back with what it had.
+                // What is not given again is given back anyway: a server may come back with what it had.
                 Answer::Granted(_) | Answer::NotOwned | Answer::Held { .. } => Has::Key,
                 _ => Has::Perhaps,
             };
