@@ -238,7 +238,7 @@ fn known_bugs_of_shares_are_noticed() {
     for (mutant, first) in bugs {
         mutants::set(Some(mutant));
         // As many servers each time.
-        let mut seeds = (first..).step_by(3).take(6);
+        let mut seeds = (first..).step_by(3).take(40);
         let is_noticed =
             seeds.any(|seed| panics(|| _ = live([1, 3, 5][first as usize], seed, false)));
         assert!(is_noticed, "{mutant:?}");
