@@ -539,7 +539,8 @@ impl Link {
             let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
             return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
         }
-        if is_stamped(place) && !self.slots.iter().any(|slot| is_stamped(slot.place)) {
+        // Those behind it may be answered by errors, too, each in the place of the one before.
+        if is_stamped(place) && !self.slots.iter().any(|slot| slot.to == To::Seal) {
             self.echo(To::Seal, now);
         }
         Ok(Standing::Pends)
