@@ -1,14 +1,10 @@
-//! One socket, and what is waiting for an answer on it.
+//! Opens one socket, and says what went wrong with it.
 //!
-//! This layer knows bytes, replies and time limits. It must never know what a lock, a script or a
-//! quorum is, nor decide to connect again: a connection that failed stays failed, and its
-//! successor is a new one (a new generation) with a new queue.
+//! This layer knows bytes, addresses and errors. It must never know what a lock, a script or a quorum is, nor decide to
+//! connect again: the machine decides that.
 //!
-//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `proof` knows what can
-//! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown;
-//! `outbox` holds what is to be written and `pipeline` matches replies to what waits for them, both
-//! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
-//! `pushes` hears what answers nothing; `handshake` makes a connection usable, or an `open_error` says why none is; `lane` keeps one for callers.
+//! `transport` opens sockets, by `tls` where that is wanted, and an `open_error` says why there is none; `limits` knows how
+//! large a reply may be; `refusal` is what a server refused, `outcome` why a command has no reply, `reason` which party failed.
 
 #[cfg(any(test, feature = "cluster", feature = "sentinel"))]
 pub mod limits;

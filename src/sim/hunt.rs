@@ -13,8 +13,7 @@ use crate::policy::mutants::{self, Mutant};
 /// The checks of holders of what they do not hold.
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
-/// Each bug, and which checks are about it: another check alone does not count. Replies that count before their seal
-/// has come (`net/pipeline/harms.rs`) hardly show here any more: a plain acquire proves by another reply that it holds.
+/// Each bug, and which checks are about it: another check alone does not count.
 const KNOWN: [(Mutant, &[&str]); 58] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
