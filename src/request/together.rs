@@ -11,6 +11,7 @@
 //! takes all of them in one script, to which the parts' locks are as good as free. The parts give themselves back after
 //! that, whichever owner has their locks by then: nobody relies on them.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
@@ -28,6 +29,8 @@ use crate::policy::{Bounds, Wait};
 use crate::race::{First, all, race, timeout};
 use crate::request::order::{Order, Wish};
 
+/// The slots of a Cluster that one lease can lie in: the machine counts their votes in the bits of one word.
+const MAX_SLOTS: usize = 64;
 /// How long the first turn lasts.
 const FIRST_TURN: Duration = Duration::from_millis(250);
 /// Each is twice as long as the one before, up to this.
@@ -45,6 +48,7 @@ pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
 ///
 /// When the future is dropped, what was granted is given back.
 async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
+    check_slots(&front, &wish.names)?;
     let span = open_span(&front, &wish)?;
     let asked = Options {
         kind: &GROUP,
@@ -60,6 +64,21 @@ async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
             First::Other(never) => match never {},
         },
     }
+}
+
+/// # Errors
+///
+/// Locks in more slots of a Cluster than a lease can lie in.
+fn check_slots(front: &Front, names: &[Names]) -> Result<(), Error> {
+    let slots: BTreeSet<u16> =
+        names.iter().map(|names| front.driver.slot_of(names.lock())).collect();
+    if slots.len() <= MAX_SLOTS {
+        return Ok(());
+    }
+    Err(Error::misuse(format_args!(
+        "lock_all was given locks in {} slots of a Cluster and takes at most {MAX_SLOTS}: give their names a common hash tag, as in {{orders}}:1",
+        slots.len()
+    )))
 }
 
 /// Has one turn after the other, until the request has all its locks.

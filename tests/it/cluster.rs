@@ -149,6 +149,21 @@ async fn locks_of_several_slots_are_taken_together_or_not_at_all() {
     }
 }
 
+/// The caller is told, and nothing is sent.
+#[cfg(feature = "groups")]
+#[tokio::test]
+async fn locks_of_more_than_64_slots_are_refused_and_with_a_hash_tag_they_are_taken() {
+    let cluster = Cluster::start();
+    let locker = connect(&cluster).await;
+    let names: Vec<String> = (0..100).map(|number| format!("order:{number}")).collect();
+    let error = locker.lock_all(&names).await.map(|_: Guard| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+    assert!(error.to_string().contains("hash tag"), "{error}");
+    assert!(!names.iter().any(|name| cluster.holding(name)));
+    let names: Vec<String> = (0..100).map(|number| format!("{{orders}}:{number}")).collect();
+    soon("all", locker.lock_all(&names).into_future()).await.unwrap().release().await.unwrap();
+}
+
 /// A slot that moves step by step: before, between and after, the lease is held, renewed, refused
 /// to others, and given back where it is.
 #[tokio::test]
