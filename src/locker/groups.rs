@@ -23,7 +23,8 @@ impl Locker {
     /// has all of them, for at most 250 ms. If that is too short, it gives back what it has, waits for as long with no
     /// lock, and has another turn with twice the time, up to 8 seconds. So it is served although others want single
     /// locks. There is one turn at a time among all requests for several locks with one key prefix: its holder has the
-    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot.
+    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot, and awaiting
+    /// the request is [`Misuse`](crate::ErrorKind::Misuse) for locks in more than 64 slots.
     ///
     /// # Examples
     ///
