@@ -11,6 +11,7 @@
 //! takes all of them in one script, to which the parts' locks are as good as free. The parts give themselves back after
 //! that, whichever owner has their locks by then: nobody relies on them.
 
+#[cfg(feature = "cluster")]
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::pin::pin;
@@ -30,6 +31,7 @@ use crate::race::{First, all, race, timeout};
 use crate::request::order::{Order, Wish};
 
 /// The slots of a Cluster that one lease can lie in: the machine counts their votes in the bits of one word.
+#[cfg(feature = "cluster")]
 const MAX_SLOTS: usize = 64;
 /// How long the first turn lasts.
 const FIRST_TURN: Duration = Duration::from_millis(250);
@@ -48,6 +50,7 @@ pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
 ///
 /// When the future is dropped, what was granted is given back.
 async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
+    #[cfg(feature = "cluster")]
     check_slots(&front, &wish.names)?;
     let span = open_span(&front, &wish)?;
     let asked = Options {
@@ -69,6 +72,7 @@ async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
 /// # Errors
 ///
 /// Locks in more slots of a Cluster than a lease can lie in.
+#[cfg(feature = "cluster")]
 fn check_slots(front: &Front, names: &[Names]) -> Result<(), Error> {
     let slots: BTreeSet<u16> =
         names.iter().map(|names| front.driver.slot_of(names.lock())).collect();
