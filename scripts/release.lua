@@ -4,11 +4,10 @@
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue. Or one of
 --         these keys alone, where the others are on another node: then the lock is handed to nobody
 -- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue; else ''; 3 where the owner
---         took over from another, that one's value; last the stamp. Where the stamp is right behind the
---         owner's value, the lock is only to be freed, and not where somebody waits for it
+--         took over from another, that one's value; last the stamp
 -- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
---         not; {stamp, 1} when the lock is only to be freed and somebody waits: nothing was done; an error
---         AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was given back
+--         not; an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was
+--         given back
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion; and no waiter comes between.
 --
@@ -84,7 +83,7 @@ for key = 1, #KEYS, 3 do
   end
   local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
   local next
-  if queue and (how == 2 and #ARGV > 2 or ARGV[2] == 'leave') then
+  if queue and (how == 2 or ARGV[2] == 'leave') then
     local read = redis.pcall('HMGET', queue, 'first', 'last', ARGV[1])
     if read[3] and ARGV[2] == 'leave' then
       redis.call('HDEL', queue, read[3], ARGV[1])
@@ -108,8 +107,6 @@ for key = 1, #KEYS, 3 do
   local is_handed = next and hand_on(KEYS[key], KEYS[key + 1], KEYS[key + 2], next, micros)
   if not how then
     reply = {stamp, 0}
-  elseif how == 2 and #ARGV == 2 then
-    reply = {stamp, 1}
   elseif not is_handed then
     redis.call('DEL', KEYS[key])
   end

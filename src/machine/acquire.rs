@@ -79,7 +79,7 @@ impl Machine {
             asked_at: now,
             votes: Votes::default(),
             attempt: Attempt::begin(self.conditions(kind, term, &retry, replicas.len()), None),
-            tally: Tally::new(replicas.len(), Verdict::Pending, false),
+            tally: Tally::new(Verdict::Pending),
             retry,
             defers,
             setback: None,
@@ -147,7 +147,6 @@ impl Machine {
             quorum: quorum_of(replicas, self.settings.quorum),
             term,
             servers_choose: replicas == 1 || !kind.is_exclusive(),
-            succeeds: false,
             ends_at: retry.ends_at(),
             round_max: self.settings.timeout,
         }
@@ -329,7 +328,7 @@ impl Machine {
         match lease.attempt.ended(&lease.tally, wall_micros) {
             AttemptAction::Ask(_) => self.ask(id, now),
             AttemptAction::Hold(grant) => self.hold(id, grant, now),
-            AttemptAction::GiveUp { setback, .. } => self.give_up(id, setback, now),
+            AttemptAction::GiveUp(setback) => self.give_up(id, setback, now),
         }
     }
 

@@ -50,7 +50,7 @@ mod counts;
 mod effect;
 mod entry;
 mod fault;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 mod greeting;
 mod ids;

@@ -76,3 +76,42 @@ fn has_text_first(frame: &Frame) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use crate::machine::fuzzed::drive;
+    use crate::machine::lease::Phase;
+    use crate::machine::tests::{Bench, acquire, error};
+    use crate::policy::mutants::{self, Mutant};
+
+    /// Whether a request is still open behind an error that no other reply has proved.
+    fn is_open_behind_an_error() -> bool {
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        bench.said(0);
+        bench.reply(0, &error("NOPERM of a test"));
+        matches!(bench.machine.leases.get(id).unwrap().phase, Phase::Asking)
+    }
+
+    #[test]
+    fn an_error_without_proof_is_not_believed() {
+        assert!(is_open_behind_an_error());
+        mutants::set(Some(Mutant::ErrorNotProved));
+        let is_open = is_open_behind_an_error();
+        mutants::set(None);
+        assert!(!is_open);
+    }
+
+    #[test]
+    fn a_grant_without_proof_is_found() {
+        // One server, a plain lock, and the bytes of its grant with no proof behind them.
+        let unproved = b"\x00\x01\x00\x08\x05+OK\r\n";
+        drive(unproved);
+        mutants::set(Some(Mutant::SealNotWaitedFor));
+        let found = catch_unwind(|| drive(unproved));
+        mutants::set(None);
+        assert!(found.is_err());
+    }
+}

@@ -28,7 +28,7 @@ impl Machine {
         lease.round += 1;
         (lease.asked_at, lease.votes) = (now, Votes::default());
         let replicas = lease.replicas.len();
-        lease.tally = Tally::new(replicas, Verdict::Pending, false);
+        lease.tally = Tally::new(Verdict::Pending);
         let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);
         self.put(id, now);

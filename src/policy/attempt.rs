@@ -57,8 +57,6 @@ pub(crate) enum Failing {
 pub(crate) struct Tally {
     /// What the answers come to, or `Lost` where the caller's limit ended the round before.
     pub(super) verdict: Verdict,
-    /// Servers that could be asked.
-    pub(super) servers: usize,
     pub(super) granted: usize,
     pub(super) refused: usize,
     /// Refusals of the proposed token alone.
@@ -78,16 +76,13 @@ pub(crate) struct Tally {
     pub(super) asked_at: Option<Moment>,
     /// When the last answer was seen.
     pub(super) answered_at: Option<Moment>,
-    /// Whether a server has the owner as the holder of some of the locks, whatever it answered.
-    pub(super) is_let_in: bool,
 }
 
 impl Tally {
-    /// A round that none of `servers` has answered.
-    pub(crate) fn new(servers: usize, verdict: Verdict, is_let_in: bool) -> Self {
+    /// A round that no server has answered.
+    pub(crate) fn new(verdict: Verdict) -> Self {
         Self {
             verdict,
-            servers,
             granted: 0,
             refused: 0,
             outbid: 0,
@@ -102,7 +97,6 @@ impl Tally {
             votes_in: None,
             asked_at: None,
             answered_at: None,
-            is_let_in,
         }
     }
 
@@ -182,12 +176,6 @@ impl Tally {
         self.refused > 0 && !loses(self.failed) && loses(self.failed + unanswered)
     }
 
-    /// Every server answered, and said that it gave this owner nothing. Each answer is the last word
-    /// on its connection, since nothing is sent twice.
-    fn proves_nothing_granted(&self) -> bool {
-        self.refused + self.outbid == self.servers && !self.is_let_in
-    }
-
     /// Only tokens stood in the way of a quorum.
     fn is_outbid(&self, quorum: Quorum) -> bool {
         let lost_otherwise = self.refused + self.failed;
@@ -217,9 +205,6 @@ pub(crate) struct Conditions {
     /// Whether servers choose the token: one that decides alone; or all, for a reader, which gets the present
     /// token of the servers that let it in.
     pub(crate) servers_choose: bool,
-    /// Whether servers may have given the owner something before, or have the locks of another owner from which
-    /// the attempt takes over.
-    pub(crate) succeeds: bool,
     /// The end of the caller's wait.
     pub(crate) ends_at: Option<Moment>,
     /// Maximum time of one round.
@@ -233,9 +218,8 @@ pub(crate) enum AttemptAction {
     Ask(Ballot),
     /// The lease is granted.
     Hold(Grant),
-    /// The attempt came to nothing. What servers may have granted is given back, unless
-    /// `is_settled`: then no server granted anything.
-    GiveUp { setback: Setback, is_settled: bool },
+    /// The attempt came to nothing. What servers may have granted is given back.
+    GiveUp(Setback),
 }
 
 /// A lease that was granted.
@@ -286,8 +270,7 @@ impl Attempt {
             self.rounds += 1;
             return AttemptAction::Ask(next);
         }
-        let is_first = self.rounds == 1 && !self.conditions.succeeds;
-        AttemptAction::GiveUp { setback, is_settled: is_first && tally.proves_nothing_granted() }
+        AttemptAction::GiveUp(setback)
     }
 
     /// Whether a round was won and is worth having: enough validity left (safety rule 2), and one

@@ -563,24 +563,6 @@ fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
 }
 
 #[test]
-fn a_release_that_only_frees_leaves_a_lock_with_waiters() {
-    let server = RedisServer::start();
-    let holder = format!("{:032x}~", 7);
-    let free = |owner: &str| eval(&server, RELEASE, &["k"], &[owner]);
-    assert_eq!(free(&holder), no());
-    server.cli(&["SET", "k", &holder]);
-    assert_eq!(free("another"), no());
-    wait(&server, "waiter", "enter");
-    assert_eq!(free(&holder), Said::Rest(vec![Frame::Integer(1)]));
-    assert_eq!((get(&server, "k"), waiting(&server)), (format!("{holder}\0"), 1));
-    assert_eq!(free("another"), no());
-    release(&server, &["waiter", "leave"]);
-    server.cli(&["SET", "k", &holder]);
-    assert_eq!(free(&holder), Said::Yes);
-    assert!(!exists(&server, "k"));
-}
-
-#[test]
 fn a_newcomer_does_not_take_a_free_lock_that_others_wait_for() {
     let server = RedisServer::start();
     assert_eq!(words(&ask(&server, "looker", "look")), ["free"]);

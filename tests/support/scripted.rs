@@ -54,10 +54,8 @@ impl Command {
 
     /// Whether it is a script's release of locks.
     pub fn is_release(&self) -> bool {
-        // One that only frees a lock has its key, the owner's value and the stamp.
-        let only_frees = self.words.len() == 6 && self.word(2) == "1";
         let is_script = self.is(&["EVALSHA"]) || self.is(&["EVAL"]);
-        is_script && (only_frees || self.has_one_of(&["", "leave"]))
+        is_script && self.has_one_of(&["", "leave"])
     }
 
     pub fn has_one_of(&self, words: &[&str]) -> bool {

@@ -12,7 +12,6 @@ fn conditions(servers: usize, needed: usize) -> Conditions {
         quorum: Quorum::new(servers, Some(needed)).unwrap(),
         term: Term::new(Duration::from_secs(10), None).unwrap(),
         servers_choose: servers == 1,
-        succeeds: false,
         ends_at: None,
         round_max: Duration::from_millis(500),
     }
@@ -25,11 +24,11 @@ const LATE: VoteReply = VoteReply::Failed(Failing::Late);
 const DEAD: VoteReply = VoteReply::Failed(Failing::Otherwise);
 
 /// A round of questions put at 100 ms, of which the last answer came at 110 ms.
-fn round(attempt: &Attempt, servers: usize, replies: &[VoteReply]) -> Tally {
+fn round(attempt: &Attempt, replies: &[VoteReply]) -> Tally {
     let is_grant = |reply: &&VoteReply| matches!(reply, VoteReply::Granted { .. });
     let granted = replies.iter().filter(is_grant).count();
     let verdict = attempt.conditions.quorum.verdict(granted, replies.len() - granted);
-    let mut tally = Tally::new(servers, verdict, false);
+    let mut tally = Tally::new(verdict);
     let proposal = attempt.ballot().map_or(0, Ballot::proposal);
     for (more, reply) in (0..).zip(replies) {
         let answered_at = if more == 0 { at(110) } else { at(104) };
@@ -48,18 +47,14 @@ fn held(token: u64) -> AttemptAction {
     })
 }
 
-fn gave_up(setback: Setback, is_settled: bool) -> AttemptAction {
-    AttemptAction::GiveUp { setback, is_settled }
-}
-
 /// The proposal that an action asks with.
 fn asks(action: AttemptAction) -> u64 {
     let AttemptAction::Ask(ballot) = action else { panic!("it asks no more: {action:?}") };
     ballot.proposal()
 }
 
-fn ended(attempt: &mut Attempt, servers: usize, replies: &[VoteReply]) -> AttemptAction {
-    let tally = round(attempt, servers, replies);
+fn ended(attempt: &mut Attempt, replies: &[VoteReply]) -> AttemptAction {
+    let tally = round(attempt, replies);
     attempt.ended(&tally, || NOW + 100)
 }
 
@@ -74,29 +69,32 @@ fn the_answers_of_a_first_round_decide() {
         (&[GRANTED, GRANTED, HELD], held(NOW)),
         (&[chosen(NOW), GRANTED], held(NOW)),
         // Servers that choose different tokens have not accepted one.
-        (&[chosen(NOW), chosen(NOW + 1)], gave_up(Setback::Failing, false)),
-        (&[chosen(NOW + 1), chosen(NOW + 1)], gave_up(Setback::Failing, false)),
-        (&[HELD, HELD], gave_up(Setback::Held(Some(SAFE)), false)),
-        (&[HELD, HELD, HELD], gave_up(Setback::Held(Some(SAFE)), true)),
-        (&[HELD, HELD, STALE], gave_up(Setback::Held(Some(SAFE)), true)),
-        (&[HELD, HELD, GRANTED], gave_up(Setback::Held(Some(SAFE)), false)),
-        (&[free, free], gave_up(Setback::Held(None), false)),
-        (&[free, HELD], gave_up(Setback::Held(Some(SAFE)), false)),
-        (&[HELD, DEAD, DEAD], gave_up(Setback::Failing, false)),
-        (&[HELD, DEAD], gave_up(Setback::Held(Some(SAFE)), false)),
-        (&[hopeless, hopeless], gave_up(Setback::Hopeless, false)),
-        (&[hopeless, DEAD], gave_up(Setback::Failing, false)),
+        (&[chosen(NOW), chosen(NOW + 1)], AttemptAction::GiveUp(Setback::Failing)),
+        (&[chosen(NOW + 1), chosen(NOW + 1)], AttemptAction::GiveUp(Setback::Failing)),
+        (&[HELD, HELD], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[HELD, HELD, HELD], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[HELD, HELD, STALE], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[HELD, HELD, GRANTED], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[free, free], AttemptAction::GiveUp(Setback::Held(None))),
+        (&[free, HELD], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[HELD, DEAD, DEAD], AttemptAction::GiveUp(Setback::Failing)),
+        (&[HELD, DEAD], AttemptAction::GiveUp(Setback::Held(Some(SAFE)))),
+        (&[hopeless, hopeless], AttemptAction::GiveUp(Setback::Hopeless)),
+        (&[hopeless, DEAD], AttemptAction::GiveUp(Setback::Failing)),
         (
             &[quarantined(7), quarantined(3)],
-            gave_up(Setback::Quarantined(Duration::from_secs(3)), false),
+            AttemptAction::GiveUp(Setback::Quarantined(Duration::from_secs(3))),
         ),
-        (&[hopeless, quarantined(7)], gave_up(Setback::Quarantined(Duration::from_secs(7)), false)),
-        (&[DEAD, quarantined(7)], gave_up(Setback::Failing, false)),
-        (&[], gave_up(Setback::Failing, false)),
+        (
+            &[hopeless, quarantined(7)],
+            AttemptAction::GiveUp(Setback::Quarantined(Duration::from_secs(7))),
+        ),
+        (&[DEAD, quarantined(7)], AttemptAction::GiveUp(Setback::Failing)),
+        (&[], AttemptAction::GiveUp(Setback::Failing)),
     ];
     for (replies, action) in table {
         let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW)));
-        let mut tally = round(&attempt, 3, replies);
+        let mut tally = round(&attempt, replies);
         if tally.verdict == Verdict::Pending {
             // As where the caller's limit ends it.
             tally.verdict = Verdict::Lost;
@@ -109,8 +107,8 @@ fn the_answers_of_a_first_round_decide() {
 fn a_smaller_proposal_is_followed_by_one_above_all_counters() {
     let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW)));
     let further = VoteReply::Refused { frees_in: None, counter: NOW + 9 };
-    assert_eq!(asks(ended(&mut attempt, 3, &[STALE, STALE, further])), NOW + 10);
-    assert_eq!(ended(&mut attempt, 3, &[GRANTED, GRANTED]), held(NOW + 10));
+    assert_eq!(asks(ended(&mut attempt, &[STALE, STALE, further])), NOW + 10);
+    assert_eq!(ended(&mut attempt, &[GRANTED, GRANTED]), held(NOW + 10));
 }
 
 /// Safety rule 16: a proposal of a clock that is far ahead.
@@ -118,27 +116,27 @@ fn a_smaller_proposal_is_followed_by_one_above_all_counters() {
 fn a_proposal_too_far_ahead_is_followed_by_one_of_the_servers_clocks() {
     let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW * 2)));
     let [slow, fast] = [NOW, NOW + 7].map(|clock| VoteReply::Ahead { clock });
-    assert_eq!(asks(ended(&mut attempt, 3, &[slow, fast])), NOW + 7);
+    assert_eq!(asks(ended(&mut attempt, &[slow, fast])), NOW + 7);
     assert_eq!(attempt.ballot().map(Ballot::is_outbid), Some(true));
 }
 
 #[test]
 fn late_servers_are_asked_once_more_with_a_larger_token() {
     let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW)));
-    assert_eq!(asks(ended(&mut attempt, 3, &[LATE, LATE, GRANTED])), NOW + 1);
-    let given_up = gave_up(Setback::Failing, false);
-    assert_eq!(ended(&mut attempt, 3, &[LATE, LATE, GRANTED]), given_up);
+    assert_eq!(asks(ended(&mut attempt, &[LATE, LATE, GRANTED])), NOW + 1);
+    let given_up = AttemptAction::GiveUp(Setback::Failing);
+    assert_eq!(ended(&mut attempt, &[LATE, LATE, GRANTED]), given_up);
     // What proposed no token does so then.
     let mut attempt = Attempt::begin(conditions(1, 1), None);
-    assert_eq!(asks(ended(&mut attempt, 1, &[LATE])), NOW + 100);
+    assert_eq!(asks(ended(&mut attempt, &[LATE])), NOW + 100);
 }
 
 #[test]
 fn nothing_is_asked_again_that_could_not_be_won() {
     for replies in [[LATE, HELD, HELD], [STALE, HELD, HELD], [LATE, DEAD, DEAD]] {
         let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW)));
-        let action = ended(&mut attempt, 3, &replies);
-        assert!(matches!(action, AttemptAction::GiveUp { .. }), "{replies:?}: {action:?}");
+        let action = ended(&mut attempt, &replies);
+        assert!(matches!(action, AttemptAction::GiveUp(_)), "{replies:?}: {action:?}");
     }
 }
 
@@ -153,7 +151,7 @@ fn the_callers_limit_ends_proposals() {
     ] {
         let conditions = Conditions { ends_at: Some(ends_at), ..conditions(3, 2) };
         let mut attempt = Attempt::begin(conditions, Some(Ballot::new(NOW)));
-        let action = ended(&mut attempt, 3, &replies);
+        let action = ended(&mut attempt, &replies);
         assert_eq!(matches!(action, AttemptAction::Ask(_)), goes_on, "{ends_at:?}, {replies:?}");
     }
 }
@@ -163,39 +161,19 @@ fn contenders_outbid_one_another_for_four_rounds() {
     let mut attempt = Attempt::begin(conditions(3, 2), Some(Ballot::new(NOW)));
     for more in 1..4 {
         let stale = VoteReply::Stale { counter: NOW + more };
-        assert_eq!(asks(ended(&mut attempt, 3, &[stale, stale])), NOW + more + 1);
+        assert_eq!(asks(ended(&mut attempt, &[stale, stale])), NOW + more + 1);
     }
-    let given_up = gave_up(Setback::Failing, false);
-    assert_eq!(ended(&mut attempt, 3, &[STALE, STALE, STALE]), given_up);
+    let given_up = AttemptAction::GiveUp(Setback::Failing);
+    assert_eq!(ended(&mut attempt, &[STALE, STALE, STALE]), given_up);
 }
 
 /// Safety rule 2: a lease counts from before the question, and one that is nearly over is no use.
 #[test]
 fn a_lease_that_comes_too_late_is_given_back() {
     let mut attempt = Attempt::begin(conditions(1, 1), None);
-    let mut tally = Tally::new(1, Verdict::Won, false);
+    let mut tally = Tally::new(Verdict::Won);
     tally.add(GRANTED, 0, Some(at(0)), at(9_500));
-    assert_eq!(attempt.ended(&tally, || NOW), gave_up(Setback::TooLate, false));
-}
-
-#[test]
-fn what_may_be_left_on_servers_is_given_back() {
-    let refused = [HELD, HELD, HELD];
-    let held = Setback::Held(Some(SAFE));
-    let begin = |conditions| Attempt::begin(conditions, Some(Ballot::new(NOW)));
-    let mut alone = begin(conditions(3, 2));
-    assert_eq!(ended(&mut alone, 3, &refused), gave_up(held, true));
-    // A predecessor's lock is not gone because its successor was refused.
-    let mut heir = begin(Conditions { succeeds: true, ..conditions(3, 2) });
-    assert_eq!(ended(&mut heir, 3, &refused), gave_up(held, false));
-    // A server let the owner in, and said nothing of it in its last answer.
-    let mut let_in = begin(conditions(3, 2));
-    let tally = Tally { is_let_in: true, ..round(&let_in, 3, &refused) };
-    assert_eq!(let_in.ended(&tally, || NOW), gave_up(held, false));
-    // An earlier round may have been granted.
-    let mut again = begin(conditions(3, 2));
-    asks(ended(&mut again, 3, &[STALE, STALE, STALE]));
-    assert_eq!(ended(&mut again, 3, &refused), gave_up(held, false));
+    assert_eq!(attempt.ended(&tally, || NOW), AttemptAction::GiveUp(Setback::TooLate));
 }
 
 /// One server alone chooses the token.
@@ -203,8 +181,8 @@ fn what_may_be_left_on_servers_is_given_back() {
 fn a_token_of_one_server_is_taken_as_it_is() {
     let mut attempt = Attempt::begin(conditions(1, 1), Some(Ballot::new(NOW)));
     let other = VoteReply::Granted { token: Some(NOW + 77) };
-    assert_eq!(ended(&mut attempt, 1, &[other]), held(NOW + 77));
+    assert_eq!(ended(&mut attempt, &[other]), held(NOW + 77));
     let mut attempt = Attempt::begin(conditions(1, 1), Some(Ballot::new(NOW)));
     let none = VoteReply::Granted { token: Some(1) };
-    assert_eq!(ended(&mut attempt, 1, &[none]), gave_up(Setback::Failing, false));
+    assert_eq!(ended(&mut attempt, &[none]), AttemptAction::GiveUp(Setback::Failing));
 }

@@ -13,7 +13,6 @@ pub(super) fn conditions(servers: usize, quorum: usize, ttl: Duration) -> Condit
         quorum: Quorum::new(servers, Some(quorum)).expect("the bounds are a quorum"),
         term: Term::new(ttl, None).expect("the bounds are a term"),
         servers_choose: false,
-        succeeds: false,
         ends_at: None,
         round_max: ttl,
     }
@@ -22,12 +21,11 @@ pub(super) fn conditions(servers: usize, quorum: usize, ttl: Duration) -> Condit
 /// A round that was asked `age` ago: some servers have granted these tokens, and no other has answered.
 pub(super) fn round(
     conditions: &Conditions,
-    servers: usize,
     tokens: impl Iterator<Item = u64> + Clone,
     age: Duration,
 ) -> Tally {
     let verdict = conditions.quorum.verdict(tokens.clone().count(), 0);
-    let mut tally = Tally::new(servers, verdict, true);
+    let mut tally = Tally::new(verdict);
     let asked_at = ago(age);
     for token in tokens {
         tally.add(VoteReply::Granted { token: Some(token) }, token, Some(asked_at), NOW);

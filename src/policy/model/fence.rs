@@ -252,7 +252,7 @@ impl<const N: usize> Fencing<N> {
             _ => first.above((proposal.token - 1).into()),
         };
         let tokens = granted.map(|token| counted(token).into());
-        let tally = round(&self.conditions, N, tokens, Duration::ZERO);
+        let tally = round(&self.conditions, tokens, Duration::ZERO);
         let mut machine = Attempt::begin(self.conditions, Some(ballot));
         if let AttemptAction::Hold(grant) = machine.ended(&tally, || 0) {
             if proposal.issued == 0 {

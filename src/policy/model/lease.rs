@@ -41,7 +41,7 @@ impl<const N: usize> Leases<N> {
         };
         let is_lease = |granted, age| {
             let tokens = std::iter::repeat_n(1, granted);
-            let tally = round(&conditions, N, tokens, span(age));
+            let tally = round(&conditions, tokens, span(age));
             let action = Attempt::begin(conditions, None).ended(&tally, || 0);
             matches!(action, AttemptAction::Hold(_))
         };

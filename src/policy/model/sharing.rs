@@ -115,7 +115,7 @@ impl<const N: usize> Sharing<N> {
         let conditions = &self.conditions[usize::from(reads)];
         let tokens = asking.granted.iter().filter(|token| **token > 0);
         let tally =
-            round(conditions, N, tokens.map(|token| FIRST + u64::from(*token)), Duration::ZERO);
+            round(conditions, tokens.map(|token| FIRST + u64::from(*token)), Duration::ZERO);
         let ballot = Ballot::new(FIRST + u64::from(asking.proposal));
         match Attempt::begin(*conditions, Some(ballot)).ended(&tally, || FIRST) {
             AttemptAction::Hold(Grant { token: Some(token), .. }) => {
