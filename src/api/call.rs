@@ -61,7 +61,8 @@ impl Call {
             }
             Err(_) => {
                 self.is_late = true;
-                Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(most))))
+                let greeting = driver.look(|machine| machine.greeted_in(self.id));
+                Err(Reason::NoReply(Failure::Unknown(Fault::of_late(most, greeting))))
             }
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn unconfirmed(names: &Names, quorum: Quorum, report: Report) -> Erro
 }
 
 fn of(names: &Names, kind: Kind, report: Report) -> Error {
-    Error::new(kind, String::from_utf8_lossy(names.lock()).into_owned(), report)
+    Error::new(kind, names.to_string(), report)
 }
 
 #[cfg(test)]
@@ -85,5 +85,12 @@ mod tests {
         assert_eq!(kind([Misuse, Unavailable, Unavailable]), ErrorKind::Unavailable);
         assert_eq!(kind([Misuse, Unavailable, Misuse]), ErrorKind::Misuse);
         assert_eq!(kind([Misuse, Unavailable, Auth]), ErrorKind::Auth);
+    }
+
+    #[test]
+    fn a_name_is_shown_harmlessly() {
+        let names = Names::new(b"", &b"\x1b[2J\n".repeat(1000)).unwrap();
+        let said = lost(&names, Loss::Expired).to_string();
+        assert!(!said.contains(char::is_control) && said.len() < 2000, "{said:?}");
     }
 }

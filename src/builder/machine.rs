@@ -27,7 +27,6 @@ use crate::scripts;
 
 /// From the sending of a command to the last time at which a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
-const MOVES: &str = "a Cluster or a Sentinel service needs the async Locker";
 
 impl Builder {
     /// Connects as [`Builder::connect`] does, for programs without async.
@@ -40,7 +39,7 @@ impl Builder {
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
         let targets = self.servers()?;
         if !matches!(targets, Targets::Fixed(_)) {
-            return Err(Error::misuse(MOVES));
+            return Err(Error::misuse("a Cluster or a Sentinel service needs the async Locker"));
         }
         let met = self.machine(targets)?;
         if met.1.tls.is_some() || self.credentials.is_some() {

@@ -170,6 +170,11 @@ impl Machine {
         Poll::Ready((server, called))
     }
 
+    /// How long the first reply took on the connection where a question was asked last.
+    pub(crate) fn greeted_in(&mut self, id: CallId) -> Duration {
+        self.calls.get_mut(id).map_or(Duration::ZERO, |call| self.links[call.server].greeted_in)
+    }
+
     /// Ready once something has happened to the key of a watched question since that was put.
     pub(crate) fn poll_news(&mut self, id: CallId, context: &Context<'_>) -> Poll<()> {
         match self.calls.get_mut(id).filter(|call| !call.is_told) {

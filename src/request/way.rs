@@ -86,7 +86,7 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     let span = AcquireSpan::open(names, label.as_deref(), term.ttl_ms(), *is_fenced, quorum);
     let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
     let Some(held) = names.iter().find(is_held) else { return Ok(span) };
-    let name = String::from_utf8_lossy(held.lock()).into_owned();
+    let name = held.to_string();
     #[cfg(any(test, feature = "groups"))]
     let name = if names.len() > 1 { title(names) } else { name };
     let error = Error::new(Kind::HeldHere, name, Report::default());
