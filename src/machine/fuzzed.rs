@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::Frame;
 
 use super::link::State;
-use super::tests::{Bench, acquire, bulk, greeting, plain, request, stamp};
+use super::routing::Routing;
+use super::tests::{Bench, ROUTING, acquire, bulk, greeting, plain, request, settings, stamp};
 use super::{LeaseId, Login};
 use crate::policy::{LeaseState, Wait};
 
@@ -22,9 +23,13 @@ const LEASES_MAX: usize = 32;
 pub fn drive(input: &[u8]) {
     let mut input = input.iter().copied();
     let mut next = || input.next();
-    let servers = if next().unwrap_or(0) & 1 == 0 { 1 } else { 3 };
+    let (servers, bench) = match next().unwrap_or(0) & 3 {
+        0 => (1, Bench::connected(1)),
+        1 => (3, Bench::connected(3)),
+        _ => (3, routed()),
+    };
     let mut fuzzed = Fuzzed {
-        bench: Bench::connected(servers),
+        bench,
         leases: Vec::new(),
         unanswered: vec![VecDeque::new(); servers],
         stamps: Vec::new(),
@@ -39,6 +44,7 @@ pub fn drive(input: &[u8]) {
             5 => fuzzed.bench.pass(Duration::from_millis(20 * u64::from(next().unwrap_or(1)))),
             6 => fuzzed.reconnect(server),
             7 => fuzzed.answer(server, next().unwrap_or(0)),
+            8 => fuzzed.route(next().unwrap_or(0)),
             _ => {
                 let count = usize::from(next().unwrap_or(0));
                 let bytes: Vec<u8> = (0..count).map_while(|_| next()).collect();
@@ -47,6 +53,20 @@ pub fn drive(input: &[u8]) {
         }
         fuzzed.check();
     }
+}
+
+/// Three servers that share the keys by their slots.
+fn routed() -> Bench {
+    let mut bench = Bench::new(3, settings(1));
+    let redirect = |text: &[u8], asked: &str| {
+        (ROUTING.redirect)(text, asked).filter(|to| ["0", "1", "2"].contains(&&*to.to))
+    };
+    bench.machine.routes_by(Routing { redirect, ..ROUTING });
+    for server in 0..3 {
+        bench.dial(server, Login::default());
+        bench.answer(server, |command| vec![greeting(command, "")]);
+    }
+    bench
 }
 
 struct Fuzzed {
@@ -102,13 +122,27 @@ impl Fuzzed {
         }
     }
 
-    /// The server does what it was asked until now, or says that another holds the lock, or is out of order. What it is
-    /// asked meanwhile is for the next time.
+    /// The map is another, where keys are served by slots.
+    fn route(&mut self, how: u8) {
+        let bench = &mut self.bench;
+        let masters = ["0", "1", "2"].map(String::from);
+        let some = &masters[..1 + usize::from(how & 3) % 3];
+        let owner_of = |slot: u16| Some(usize::from(how >> (2 + slot % 4)) % 3);
+        bench.machine.route(some, &owner_of, bench.now);
+    }
+
+    /// The server does what it was asked until now, or says that another holds the lock, that it is out of order, or that
+    /// another server has the key. What it is asked meanwhile is for the next time.
     fn answer(&mut self, server: usize, how: u8) {
         self.read(server);
         for _ in 0..self.unanswered[server].len() {
             let Some(command) = self.unanswered[server].pop_front() else { return };
             let reply = match (&command[0][..], how & 3) {
+                (b"EVALSHA" | b"EVAL" | b"SET", 3) if how & 4 != 0 => {
+                    let kind = if how & 8 == 0 { "MOVED" } else { "ASK" };
+                    let slot = b'a' + how % 4;
+                    Frame::Error(format!("{kind} {slot} {}", (how >> 4) % 3).into())
+                }
                 (b"EVALSHA" | b"EVAL", 0 | 3) => stamp(&command),
                 (b"EVALSHA" | b"EVAL", 1) => {
                     let holder = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
@@ -150,8 +184,15 @@ impl Fuzzed {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn a_server_that_grants_what_it_is_asked_is_believed() {
-        super::drive(b"\x00\x00\x00\x07\x00\x07\x00\x03\x00\x07\x00");
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What the fuzz target begins with, without what it has learned.
+        #[test]
+        fn servers_that_say_anything_have_nothing_granted(
+            input in proptest::collection::vec(any::<u8>(), 0..400)
+        ) {
+            super::drive(&input);
+        }
     }
 }

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_grant_without_proof_is_found() {
         // One server, a plain lock, and the bytes of its grant with no proof behind them.
-        let unproved = b"\x00\x01\x00\x08\x05+OK\r\n";
+        let unproved = b"\x00\x01\x00\x09\x05+OK\r\n";
         drive(unproved);
         mutants::set(Some(Mutant::SealNotWaitedFor));
         let found = catch_unwind(|| drive(unproved));

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
-use super::link::State;
+use super::link::{State, What};
 use super::{
     Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
-    Script, Scripts, Settings, Waits,
+    Question, Redirect, Routing, Script, Scripts, Settings, Waits,
 };
 use crate::names::Names;
 use crate::policy::{Bounds, Moment, Quorum, Retry, Term, Wait};
@@ -25,6 +25,29 @@ static POLLING: Waits = Waits {
     answered: |_, _, _, _| {},
     due: |_, _, _| {},
     pushed: |_, _, _, _| {},
+};
+
+/// A slot is the first byte of a key, and an address a number.
+pub(super) const ROUTING: Routing = Routing {
+    slot_of: |key| key[0].into(),
+    redirect: |text, _| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let words: Vec<&str> = text.split(' ').collect();
+        let [kind, slot, to] = words[..] else { return None };
+        let slot = slot.parse().ok()?;
+        Some(Redirect { slot, to: to.to_owned(), is_lasting: kind == "MOVED" })
+    },
+    by_keys: |kind| std::ptr::eq(kind, &FENCED),
+    spell: |question, what, piece| {
+        let Question { command, names, owner, scripts, .. } = question;
+        let script = match (what, piece) {
+            (What::Acquire, 0) => &scripts.repair,
+            (What::Acquire, 1) => &scripts.queue,
+            (What::Acquire, _) => &scripts.extend,
+            _ => &scripts.release,
+        };
+        command.call(script, &[names.lock()], &[owner]);
+    },
 };
 
 /// The scripts of a test: nobody runs them.

@@ -3,35 +3,14 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::super::kind::Question;
 use super::super::routing::DETOURS_MAX;
-use super::super::tests::{Bench, acquire, bulk, error, greeting, request, settings, stamp, text};
+use super::super::tests::{
+    Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
+};
 use super::super::{Alone, FENCED, Login, Options, Said};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
 
-/// A slot is the first byte of a key, and an address a number.
-const ROUTING: Routing = Routing {
-    slot_of: |key| key[0].into(),
-    redirect: |text, _| {
-        let text = String::from_utf8_lossy(text).into_owned();
-        let words: Vec<&str> = text.split(' ').collect();
-        let [kind, slot, to] = words[..] else { return None };
-        let slot = slot.parse().ok()?;
-        Some(Redirect { slot, to: to.to_owned(), is_lasting: kind == "MOVED" })
-    },
-    by_keys: |kind| std::ptr::eq(kind, &FENCED),
-    spell: |question, what, piece| {
-        let Question { command, names, owner, scripts, .. } = question;
-        let script = match (what, piece) {
-            (What::Acquire, 0) => &scripts.repair,
-            (What::Acquire, 1) => &scripts.queue,
-            (What::Acquire, _) => &scripts.extend,
-            _ => &scripts.release,
-        };
-        command.call(script, &[names.lock()], &[owner]);
-    },
-};
 const TOKEN: i64 = 1_800_000_000_000_077;
 /// Two locks, the second of which the words name.
 static BOTH: Kind = Kind {
