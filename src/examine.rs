@@ -126,7 +126,7 @@ impl Patient {
 
     fn may_vote(&self) -> bool {
         let waits = |finding: &Finding| {
-            finding.check == Check::RestartGuard && finding.severity == Severity::Warning
+            finding.check == Check::RestartQuarantine && finding.severity == Severity::Warning
         };
         self.report.severity() < Severity::Error && !self.report.findings.iter().any(waits)
     }

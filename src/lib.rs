@@ -258,7 +258,7 @@ pub use locker::{
 pub use net::tls::Tls;
 #[cfg(feature = "inspect")]
 pub use policy::LockState;
-pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
+pub use policy::{CoexistenceError, Loss, Retry, Tolerance, check_coexistence};
 pub use request::{Acquire, LockRequest};
 pub use shutdown::Shutdown;
 #[cfg(feature = "metrics")]

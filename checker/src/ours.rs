@@ -153,7 +153,7 @@ pub(crate) fn serve_blocking(urls: &[&str]) {
 /// A server may be down just now.
 fn connected<L>(urls: &[&str], connect: impl Fn(Builder) -> Result<L, Error>) -> L {
     loop {
-        let builder = Locker::builder().nodes(urls.iter().copied()).restart_guard(false);
+        let builder = Locker::builder().nodes(urls.iter().copied()).restart_quarantine(false);
         match connect(builder) {
             Ok(locker) => return locker,
             Err(error) if error.kind() == ErrorKind::Misuse => panic!("{error}"),

@@ -44,7 +44,7 @@ pub struct Doctor {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Longest TTL in use, for which the restart guard waits
+    /// Longest TTL in use, for which the restart quarantine waits
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 

@@ -64,8 +64,9 @@ impl Limit {
         let rate = self.burst.map_or(self.rate, |burst| self.rate.burst(burst));
         let until = Until::after(Some(self.wait));
         let most = servers.connect_timeout();
-        let connect =
-            async |within| Ok(servers.builder()?.connect_timeout(within).connect_to_any().await?);
+        let connect = async |within| {
+            Ok(servers.builder()?.connect_timeout(within).connect_for_inspection().await?)
+        };
         let locker = waits::connect(until, most, self.quiet, connect).await?;
         let limit = locker.limit(self.name.as_bytes(), rate)?;
         match limit.pace(self.tokens, until.left().unwrap_or_default()).await? {

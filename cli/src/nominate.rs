@@ -26,7 +26,7 @@ pub struct Nominate {
 
 impl Nominate {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let locker = servers.builder()?.connect_to_any().await?;
+        let locker = servers.builder()?.connect_for_inspection().await?;
         if locker.elect(self.name.as_bytes())?.nominate(&self.candidate).await? {
             return Ok(0);
         }

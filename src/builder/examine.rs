@@ -87,8 +87,8 @@ impl Builder {
         let is_service = matches!(candidates, Candidates::Service(_));
         let standard = Standard {
             ttl: self.defaults.ttl,
-            restart_guard: self.guarded_ttl(),
-            strict: self.strict,
+            restart_quarantine: self.guarded_ttl(),
+            strict: self.refuse_evicting,
             in_cluster,
             is_judged: self.is_judged(votes, is_service),
             command_timeout: self.command_timeout_or_default(),

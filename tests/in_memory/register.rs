@@ -33,7 +33,7 @@ impl Chance {
 }
 
 async fn locker(process: &Process, (servers, quorum): (&[Server; 5], usize)) -> Locker {
-    process.builder(servers).quorum(quorum).restart_guard(false).connect().await.unwrap()
+    process.builder(servers).quorum(quorum).restart_quarantine(false).connect().await.unwrap()
 }
 
 /// Has servers hang and forget: with four of five, two may forget, and it is always the same two; with three of

@@ -98,7 +98,7 @@ async fn a_shutdown_ends_a_wait() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.barrier("a", 2).unwrap_err();
     assert!(

@@ -17,7 +17,7 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
         builder().command_timeout(LONGEST),
         builder().connect_timeout(LONGEST),
         builder().min_validity(LONGEST),
-        builder().longest_ttl(LONGEST),
+        builder().max_ttl(LONGEST),
     ] {
         if let Err(error) = builder.connect().await {
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");

@@ -11,8 +11,8 @@ const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(900);
 
 async fn connect(urls: &[String], ttl: Duration) -> Locker {
-    let builder = Locker::builder().nodes(urls.to_vec()).restart_guard(false);
-    soon("it connects", builder.ttl(ttl).longest_ttl(LONG).connect()).await.unwrap()
+    let builder = Locker::builder().nodes(urls.to_vec()).restart_quarantine(false);
+    soon("it connects", builder.ttl(ttl).max_ttl(LONG).connect()).await.unwrap()
 }
 
 type Led = JoinHandle<Result<Leadership, Error>>;

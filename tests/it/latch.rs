@@ -97,7 +97,7 @@ async fn a_wait_ends_at_its_limit_and_at_a_shutdown() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.latch("a", 2).unwrap_err();
     assert!(

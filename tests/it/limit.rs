@@ -154,13 +154,13 @@ async fn what_is_left_of_tokens_taken_ahead_is_used() {
 #[tokio::test]
 async fn several_servers_give_the_whole_together_and_the_rest_without_one() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let locker = soon("it connects", builder.connect()).await.unwrap();
     let error = locker.limit("x", Rate::new(9, HOUR).burst(2)).unwrap_err();
     assert!(error.to_string().contains("cannot be shared by 3 servers"), "{error}");
     let limit = locker.limit("x", Rate::new(9, HOUR)).unwrap();
     assert_eq!(drain(&limit).await.0, 9);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let locker = soon("it connects", builder.connect()).await.unwrap();
     let frozen = fleet.iter().next().unwrap();
     frozen.stop();

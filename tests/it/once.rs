@@ -154,7 +154,7 @@ async fn a_run_whose_lease_is_another_s_is_dropped() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.once("a", due()).unwrap().at_least_once(HOUR).unwrap_err();
     assert!(

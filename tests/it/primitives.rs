@@ -203,7 +203,7 @@ async fn a_name_in_braces_is_another_name() {
 async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
     let mut fleet = Fleet::start(3);
     let urls: Vec<_> = fleet.iter().map(RedisServer::url).collect();
-    let builder = Locker::builder().nodes(urls).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     // One that is not connected yet is not asked.
     let is_connected = || locker.stats().servers.iter().all(|server| server.connected);

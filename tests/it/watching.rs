@@ -12,7 +12,7 @@ const TTL: Duration = Duration::from_secs(3600);
 
 async fn connect(urls: impl IntoIterator<Item = String>, label: &str) -> Locker {
     // Servers that have just started would be kept from voting for a TTL.
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL).longest_ttl(TTL);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(TTL).max_ttl(TTL);
     soon("it connects", builder.label(label).connect()).await.unwrap()
 }
 

@@ -105,7 +105,7 @@ pub async fn adopt(
 ) -> Result<Guard, Failure> {
     let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
     let ticket = ticket::read(file, &key)?;
-    held(locker.adopt(&ticket), run).await.map_err(|error| match error.is_ticket_spent() {
+    held(locker.adopt(&ticket), run).await.map_err(|error| match error.kind() == ErrorKind::Lost {
         true => Failure::Conflict(error, run.conflict_exit_code),
         false => Failure::Lock(error),
     })

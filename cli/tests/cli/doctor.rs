@@ -102,7 +102,9 @@ async fn servers_that_hang_or_are_gone_are_said_to_and_the_others_reported() {
     let unreachable = [1, 2, 3].map(|server| (server, Check::Reachable, Severity::Error));
     let wrong = wrong(&examination);
     assert!(unreachable.iter().all(|one| wrong.contains(one)), "{wrong:?}");
-    assert!(!wrong.iter().any(|(server, check, _)| *server == 0 && *check != Check::RestartGuard));
+    assert!(
+        !wrong.iter().any(|(server, check, _)| *server == 0 && *check != Check::RestartQuarantine)
+    );
     assert!(wrong.contains(&(4, Check::Tolerance, Severity::Error)), "{wrong:?}");
     let partly = finding(&examination, 2, Check::Reachable);
     assert!(partly.reason.contains("left questions without an answer"), "{partly}");
@@ -276,7 +278,7 @@ async fn nodes_of_a_cluster_are_no_servers_of_a_redlock() {
 async fn a_server_that_may_evict_is_warned_of_and_refused_where_that_is_asked() {
     let server =
         RedisServer::builder().append_only().arg("--maxmemory-policy").arg("allkeys-lru").start();
-    for (words, expected) in [(&[][..], 1), (&["--strict"], 2)] {
+    for (words, expected) in [(&[][..], 1), (&["--refuse-evicting"], 2)] {
         let said = doctor(&server.url(), words).await;
         assert_eq!(code(&said), expected, "{said:?}");
         let table = stdout(&said);
@@ -338,13 +340,13 @@ async fn servers_that_have_just_started_may_not_vote_yet() {
     let fleet = Fleet::start_as(3, &RedisServer::builder().append_only());
     let builder = of(fleet.urls()).ttl(Duration::from_secs(3600));
     let examination = examine(&builder).await;
-    let waits = |server| (server, Check::RestartGuard, Severity::Warning);
+    let waits = |server| (server, Check::RestartQuarantine, Severity::Warning);
     let none = (3, Check::Tolerance, Severity::Error);
     assert_eq!(wrong(&examination), [waits(0), waits(1), waits(2), none]);
     assert_eq!((examination.votes, examination.quorum), (3, Some(2)));
     let tolerance = examination.tolerance.unwrap();
     assert_eq!((tolerance.memory_losses, tolerance.outages), (0, 1));
-    let alone = examine(&builder.restart_guard(false)).await;
+    let alone = examine(&builder.restart_quarantine(false)).await;
     assert_eq!(wrong(&alone), []);
     let no_majority = examine(&of(fleet.urls()).quorum(1)).await;
     assert!(wrong(&no_majority).contains(&none));
@@ -355,7 +357,7 @@ async fn clocks_that_differ_are_warned_of() {
     let builder = RedisServer::builder().append_only().wall_clock();
     let fleet = Fleet::start_as(3, &builder);
     fleet[1].set_wall_clock(90);
-    let builder = of(fleet.urls()).restart_guard(false);
+    let builder = of(fleet.urls()).restart_quarantine(false);
     let examination = examine(&builder).await;
     assert_eq!(wrong(&examination), [(3, Check::Clock, Severity::Warning)]);
     let own = finding(&examination, 1, Check::Clock);

@@ -23,7 +23,7 @@ fn fleet_of(servers: usize) -> Fleet {
 }
 
 async fn hold_at(urls: &[String], name: &str) -> (Locker, Guard) {
-    let builder = Locker::builder().nodes(urls).restart_guard(false).label("holder");
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).label("holder");
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock(name).await.unwrap();
     (locker, guard)

@@ -162,10 +162,10 @@ async fn a_shared_lock_is_for_other_sharers_and_permits_are_counted() {
 
 #[tokio::test]
 async fn shares_over_several_servers_are_counted_by_a_quorum_and_outlive_a_minority() {
-    const OFF: [&str; 2] = ["--restart-guard", "off"];
+    const OFF: [&str; 2] = ["--restart-quarantine", "off"];
     let mut fleet = Fleet::start(3);
     let urls = fleet.urls();
-    let locker = Locker::builder().nodes(urls.clone()).restart_guard(false);
+    let locker = Locker::builder().nodes(urls.clone()).restart_quarantine(false);
     let locker = locker.connect().await.unwrap();
     let run = async |words: &[&str]| {
         let done = output(&mut leasehold(&urls.join(" "), &[&OFF, words].concat())).await;

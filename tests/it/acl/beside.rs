@@ -142,7 +142,7 @@ async fn what_several_servers_agree_on_needs_no_more_than_on_one() {
     let all = [rights::of("several"), rights::row("family")].concat();
     fleet.iter().for_each(|server| rights::grant(server, &all));
     let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
-    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let request = locker.idempotent("a", "", LONG).unwrap();
     let job = locker.once("a", Slot::every(LONG)).unwrap();

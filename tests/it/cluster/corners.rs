@@ -176,7 +176,7 @@ async fn where_all_masters_are_gone_the_seeds_are_asked() {
     let mut cluster = Cluster::start();
     let replicas = [0, 1, 2].map(|master| cluster.replica_of(master));
     let url = format!("redis-cluster://{}", cluster[replicas[0]].address());
-    let builder = Locker::builder().node(url).ttl(TTL).strict();
+    let builder = Locker::builder().node(url).ttl(TTL).refuse_evicting();
     let locker = soon("it connects", builder.connect()).await.unwrap();
     take(&locker, "a").await.release().await.unwrap();
     (0..3).for_each(|master| cluster.kill(master));
