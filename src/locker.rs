@@ -39,7 +39,7 @@ use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::names::Names;
+use crate::names::{InvalidName, Names};
 use crate::one_or_many::OneOrMany;
 use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;
@@ -237,7 +237,11 @@ impl Locker {
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {
-        Names::new(&self.defaults.prefix, name).map_err(Error::misuse)
+        self.names(name).map_err(Error::misuse)
+    }
+
+    fn names(&self, name: &[u8]) -> Result<Names, InvalidName> {
+        Names::new(&self.defaults.prefix, name)
     }
 
     fn one(&self, name: &[u8]) -> Result<OneOrMany<Names>, Error> {

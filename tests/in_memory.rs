@@ -314,13 +314,13 @@ async fn on_a_clock_that_is_not_paused_everything_works_in_real_time() {
 #[cfg(feature = "inspect")]
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_told_without_a_timer() {
-    use leasehold::LockState;
+    use leasehold::inspect::LockState;
 
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
     let other = theirs.locker(&server).await.unwrap();
-    let mut watch = locker.watch("name").unwrap();
+    let mut watch = locker.watch("name");
     assert_eq!(watch.seen_for(), None);
     assert_eq!(watch.changed().await.unwrap().state, LockState::Free);
     sleep(SECOND).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Locker, ServerFailure};
+use leasehold::Locker;
+use leasehold::inspect::ServerFailure;
 
 use crate::exit::Failure;
 use crate::servers::Servers;

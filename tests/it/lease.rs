@@ -243,7 +243,7 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         #[cfg(feature = "family")]
         {
-            let latch = locker.latch("latch", 1).unwrap();
+            let latch = locker.latch("latch", 1);
             let error = soon("a latch", latch.count_down("us")).await.unwrap_err();
             assert!(error.is_unknown(), "{error}");
         }

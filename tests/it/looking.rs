@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leasehold::{FailureKind, LockState, LockView, Locker};
+use leasehold::inspect::{LockState, LockView};
+use leasehold::{FailureKind, Locker};
 use leasehold_testing::{Fleet, soon};
 
 const VALUE: &str = "0123456789abcdef0123456789abcdef~:other";

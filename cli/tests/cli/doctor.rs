@@ -4,7 +4,8 @@ use std::process::Output;
 use std::time::Duration;
 
 use crate::command::{code, end, leasehold, output, stderr, stdout};
-use leasehold::{Builder, Check, Examination, Finding, Locker, Severity, Use};
+use leasehold::examine::{Capability, Check, Examination, Finding, Severity};
+use leasehold::{Builder, Locker};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{
@@ -36,7 +37,7 @@ fn fit() -> RedisServer {
 /// What is wrong, as check and severity, with the number of the server.
 fn wrong(examination: &Examination) -> Vec<(usize, Check, Severity)> {
     let servers = &examination.servers;
-    let place = |server: &leasehold::ServerExamination| {
+    let place = |server: &leasehold::examine::ServerExamination| {
         servers.iter().position(|other| std::ptr::eq(other, server)).expect("it is one of them")
     };
     let all = examination.all().filter(|(_, finding)| finding.severity > Severity::Note);
@@ -205,8 +206,8 @@ async fn each_missing_right_of_what_is_beside_locks_is_named_where_it_is_asked_f
     let builder = of([rights::url(&server)]).key_prefix(PREFIX);
     let known = rights::of("waiting");
     for (row, names) in ROWS {
-        let uses: Vec<Use> =
-            Use::ALL.into_iter().filter(|it| names.contains(&it.as_str())).collect();
+        let uses: Vec<Capability> =
+            Capability::ALL.into_iter().filter(|it| names.contains(&it.as_str())).collect();
         assert_eq!(uses.len(), names.len());
         let own: Vec<String> =
             rights::row(row).into_iter().filter(|right| !known.contains(right)).collect();

@@ -210,7 +210,8 @@ async fn a_map_with_a_range_for_each_slot_is_read() {
     #[cfg(feature = "examine")]
     {
         let examined = Locker::builder().node(url).examine().await.unwrap();
-        let serve = |finding: &leasehold::Finding| finding.reason == "1 masters serve all slots";
+        let serve =
+            |finding: &leasehold::examine::Finding| finding.reason == "1 masters serve all slots";
         assert!(examined.findings.iter().any(serve), "{:?}", examined.findings);
     }
 }

@@ -259,7 +259,7 @@ async fn no_more_permits_are_held_than_there_are_where_each_client_is_cut_off_fr
         let mut urls = fleet.urls();
         urls[missing].clone_from(&gone);
         let locker = builder(urls).connect().await.unwrap();
-        let permit = locker.semaphore("a", 2).unwrap().try_acquire(1);
+        let permit = locker.semaphore("a", 2).try_acquire(1);
         match soon("an answer", std::future::IntoFuture::into_future(permit)).await {
             Ok(guard) => guards.push(guard),
             Err(error) => assert_eq!(error.kind(), ErrorKind::Contended, "{error}"),
@@ -272,7 +272,7 @@ async fn no_more_permits_are_held_than_there_are_where_each_client_is_cut_off_fr
 async fn of_several_servers_each_permit_is_a_lock() {
     let fleet = Fleet::start(3);
     let (one, other) = (locker(&fleet).await, locker(&fleet).await);
-    let [here, there] = [&one, &other].map(|locker| locker.semaphore("a", 2).unwrap());
+    let [here, there] = [&one, &other].map(|locker| locker.semaphore("a", 2));
     let permits = [take(here.acquire(1)).await, take(there.try_acquire(1)).await];
     assert!(permits.iter().all(|permit| permit.name().starts_with(b"{a}:")));
     assert_eq!(refused(here.try_acquire(1)).await.kind(), ErrorKind::Contended);
@@ -288,7 +288,7 @@ async fn of_several_servers_each_permit_is_a_lock() {
         error.kind() == ErrorKind::Misuse && error.to_string().contains("weight of 1"),
         "{error}"
     );
-    let error = refused(one.semaphore("a", 65).unwrap().acquire(1)).await;
+    let error = refused(one.semaphore("a", 65).acquire(1)).await;
     assert!(
         error.kind() == ErrorKind::Misuse && error.to_string().contains("at most 64"),
         "{error}"
