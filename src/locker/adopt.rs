@@ -35,6 +35,8 @@ impl Locker {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker, job: String) -> Result<(), leasehold::Error> {
+    /// use leasehold::ErrorKind;
+    ///
     /// let ticket: leasehold::Ticket = job.parse()?; // as it came with the job
     /// match locker.adopt(&ticket).await {
     ///     Ok(guard) => guard.release().await?,

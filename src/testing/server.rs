@@ -15,7 +15,7 @@ use crate::locker::Locker;
 /// Several servers, of which one is down:
 ///
 /// ```
-/// use leasehold::Locker;
+/// use leasehold::{ErrorKind, Locker};
 /// use leasehold::testing::Server;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
