@@ -216,7 +216,7 @@ fn refused(turns: u32) {
 fn connect((servers, answers): Setting) -> (Runtime, Servers, Locker) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let mut servers = Servers::start(servers);
-    let builder = Locker::builder().nodes(servers.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(servers.urls()).restart_quarantine(false);
     let connecting = builder.ttl(LONG).command_timeout(LONG).connect();
     let locker = runtime.block_on(async {
         let mut connecting = pin!(connecting);

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn work(locker: Locker, name: String, number: u32) -> Result<(), Error> {
-    let mut worker = locker.barrier(name, WORKERS)?.party(format!("worker-{number}"))?;
+    let mut worker = locker.barrier(name, WORKERS).party(format!("worker-{number}"));
     for round in 1..=ROUNDS {
         tokio::time::sleep(Duration::from_millis(20) * number).await;
         println!("worker {number} has ended round {round}");

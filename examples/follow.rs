@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, LockState, Locker};
+use leasehold::inspect::LockState;
+use leasehold::{Error, ErrorKind, Locker};
 use tokio::time::timeout;
 
 #[tokio::main]
@@ -17,7 +18,7 @@ async fn main() -> Result<(), Error> {
     let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let name = std::env::var("LEASEHOLD_NAME").unwrap_or_else(|_| "leader".to_owned());
     let locker = Locker::connect(&url).await?;
-    let mut watch = locker.watch(&name)?;
+    let mut watch = locker.watch(&name);
     loop {
         let view = match timeout(Duration::from_secs(1), watch.changed()).await {
             Ok(Ok(view)) => view,

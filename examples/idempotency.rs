@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Attempt, Error, Locker, Outcome};
+use leasehold::once::{Attempt, RequestOutcome};
+use leasehold::{Error, Locker};
 
 /// How long a client may come back with the same key.
 const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -26,19 +27,21 @@ async fn main() -> Result<(), Error> {
 /// The answer to a request that has this idempotency key. Bodies are compared; where one may have more than 256
 /// bytes, give a digest of it in its place.
 async fn post(locker: &Locker, key: &str, body: &str) -> Result<String, Error> {
-    let request = locker.idempotent(key, body, KEEP)?.wait_at_most(Duration::from_secs(5));
+    let request = locker.idempotent(key, body, KEEP).wait_at_most(Duration::from_secs(5));
     Ok(match request.run(async |attempt| charge(attempt, body)).await? {
-        Outcome::Ran(receipt) => format!("201 {}", String::from_utf8_lossy(&receipt)),
-        Outcome::Done(receipt) => format!("200 {}, as before", String::from_utf8_lossy(&receipt)),
-        Outcome::Running { left } => format!("409, try again in {left:?}"),
-        Outcome::Other => "422, the key belongs to another payment".to_owned(),
-        Outcome::Failed(error) => format!("402 {error}"),
+        RequestOutcome::Ran(receipt) => format!("201 {}", String::from_utf8_lossy(&receipt)),
+        RequestOutcome::Done(receipt) => {
+            format!("200 {}, as before", String::from_utf8_lossy(&receipt))
+        }
+        RequestOutcome::Running { left } => format!("409, try again in {left:?}"),
+        RequestOutcome::KeyReused => "422, the key belongs to another payment".to_owned(),
+        RequestOutcome::Failed(error) => format!("402 {error}"),
         _ => "500".to_owned(),
     })
 }
 
 /// The bank notes the token before it does anything, and refuses an attempt with a lower one from then on.
 fn charge(attempt: &Attempt, body: &str) -> Result<String, &'static str> {
-    println!("charging {body}, attempt {}, under token {}", attempt.number, attempt.fence);
+    println!("charging {body}, attempt {}, under token {}", attempt.number, attempt.fence());
     Ok("receipt 1".to_owned())
 }

@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let locker = Locker::connect(&url).await?;
     // A latch stays open for as long as it is kept. A name of its own begins closed.
-    let migrated = locker.latch(format!("example:migrated:{}", std::process::id()), SHARDS)?;
+    let migrated = locker.latch(format!("example:migrated:{}", std::process::id()), SHARDS);
     let service = tokio::spawn({
         let migrated = migrated.clone();
         async move {

@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, FencingToken, Leadership, Locker};
+use leasehold::election::Leadership;
+use leasehold::{Error, ErrorKind, FencingToken, Locker};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -49,7 +50,7 @@ async fn main() -> Result<(), Error> {
 /// Leads whenever the office is free, until the locker is shut down.
 async fn run_for_office(locker: Locker, name: String) {
     loop {
-        let campaign = async { locker.elect(OFFICE)?.campaign(&name).await };
+        let campaign = async { locker.elect(OFFICE).campaign(&name).await };
         match campaign.await {
             Ok(lead) => serve(&name, lead).await,
             Err(error) if error.kind() == ErrorKind::ShutDown => return,
@@ -64,10 +65,10 @@ async fn run_for_office(locker: Locker, name: String) {
 
 /// Leads for as long as the lease holds. It is renewed all the time, so that is until it is lost.
 async fn serve(name: &str, lead: Leadership) {
-    println!("{name} leads, in term {}", lead.term());
+    println!("{name} leads, under token {}", lead.fence());
     // The work is dropped at its next await once the lease is lost: between two of them there must
     // be nothing that takes long, or that blocks.
-    let ended = lead.run(govern(lead.term())).await;
+    let ended = lead.run(govern(lead.fence())).await;
     match ended {
         Ok(()) => println!("{name} steps down by itself"),
         Err(error) => println!("{name} steps down: {error}"),
@@ -75,16 +76,16 @@ async fn serve(name: &str, lead: Leadership) {
 }
 
 /// What a leader does. It may do a last step after the next one has begun, because it was paused
-/// right before; so what it reads and writes has to note the term at the first read, and to refuse a smaller
+/// right before; so what it reads and writes has to note the token at the first read, and to refuse a smaller
 /// one from then on.
-async fn govern(term: FencingToken) {
+async fn govern(fence: FencingToken) {
     loop {
-        decide(term);
+        decide(fence);
         sleep(STEP).await;
     }
 }
 
-fn decide(_term: FencingToken) {}
+fn decide(_fence: FencingToken) {}
 
 #[cfg(unix)]
 async fn told_to_end() {

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Allowance, Error, Locker, Rate};
+use leasehold::limits::{Allowance, Rate};
+use leasehold::{Error, Locker};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longer than any queue should be.
@@ -20,16 +21,16 @@ async fn main() -> Result<(), Error> {
     let locker = Locker::connect(&url).await?;
 
     // Evenly: one each 200 ms. The server books the next free moment, and the caller sleeps until then.
-    let pace = locker.limit("example:crawler", Rate::new(5, SECOND).burst(1))?;
+    let fetches = locker.limit("example:crawler", Rate::new(5, SECOND).burst(1));
     for page in 1..=5 {
-        match pace.pace(1, PATIENCE).await? {
+        match fetches.wait(1, PATIENCE).await? {
             Allowance::Refused { retry_after } => println!("too long a queue: {retry_after:?}"),
             _ => println!("page {page} is fetched"),
         }
     }
 
     // Without waiting, as a service does: a client that asks too often is told when to come back.
-    let logins = locker.limit("example:logins:alice", Rate::new(3, PATIENCE))?;
+    let logins = locker.limit("example:logins:alice", Rate::new(3, PATIENCE));
     while let Allowance::Allowed { left } = logins.take(1).await? {
         println!("a login is tried, {left} left");
     }

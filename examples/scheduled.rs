@@ -17,7 +17,8 @@
 use std::convert::Infallible;
 use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{Error, Locker, Run, Slot, Turn};
+use leasehold::once::{JobOutcome, Run, Slot};
+use leasehold::{Error, Locker};
 use tokio::time::sleep;
 
 /// Short, so that there is something to see.
@@ -29,10 +30,10 @@ async fn main() -> Result<(), Error> {
     let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let ticks = std::env::var("LEASEHOLD_TICKS").ok().and_then(|ticks| ticks.parse().ok());
     let locker = Locker::connect(&url).await?;
-    let every_second = locker.once("example:scheduled", Slot::every(PERIOD))?;
+    let every_second = locker.once("example:scheduled", Slot::every(PERIOD));
     for _ in 0..ticks.unwrap_or(5) {
         let next_in = match every_second.run(job).await {
-            Ok(Turn::Ran { next_in, .. } | Turn::Taken { next_in, .. }) => next_in,
+            Ok(JobOutcome::Ran { next_in, .. } | JobOutcome::Taken { next_in, .. }) => next_in,
             Ok(_) => None,
             Err(error) => {
                 println!("no slot is run here: {error}");

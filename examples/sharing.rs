@@ -30,7 +30,7 @@ async fn main() -> Result<(), Error> {
     println!("and reads on, as of {}", other.fence());
     other.release().await?;
 
-    let reports = locker.semaphore("example:reports", 2)?;
+    let reports = locker.semaphore("example:reports", 2);
     let (first, _second) = (reports.acquire(1).await?, reports.acquire(1).await?);
     match reports.try_acquire(1).await {
         Err(error) if error.kind() == ErrorKind::Contended => {

@@ -1,7 +1,7 @@
 """Exclusion of leases (safety rules 1, 2, 4, 6, 7 and 9; `src/lock`, `src/policy/validity.rs`).
 
 Claim. Two owners never hold one lock at once, unless both read, if at most k servers forget: whatever
-messages are lost, late or repeated, however often servers restart without memory under the restart guard, with
+messages are lost, late or repeated, however often servers restart without memory under the restart quarantine, with
 TTLs that differ, through extensions, repairs and hand-overs. k = 2q - N - 1 for an exclusive lock, in which nobody
 reads; for readers and writers k is below 2W - N and below R + W - N.
 
@@ -63,7 +63,7 @@ def exclusion(rule=None):
             return Implies(s.held(server, b), Or(m.succeeds(a, b), shares))
 
         free = m.every("Attempt", lets_in)
-        votes = True if rule == "no restart guard" else s.now() >= s.votes_from(server)
+        votes = True if rule == "no restart quarantine" else s.now() >= s.votes_from(server)
         updates = {
             "held": where(
                 lambda x, b: x == server,
@@ -269,7 +269,7 @@ WEAKENINGS = {
     "a lost lease is extended": True,
     "the predecessor goes on": True,
     "a release deletes any lock": False,
-    "no restart guard": True,
+    "no restart quarantine": True,
     "short quarantine": False,
     "repair in quarantine": False,
     "one loss too many": True,

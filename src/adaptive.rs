@@ -39,7 +39,7 @@ const OBSERVATIONS_MIN: u64 = 300;
 /// use leasehold::{AdaptiveTtl, Locker};
 ///
 /// let (shortest, longest) = (Duration::from_secs(1), Duration::from_secs(30));
-/// let builder = Locker::builder().node("redis://127.0.0.1:6379").longest_ttl(longest);
+/// let builder = Locker::builder().node("redis://127.0.0.1:6379").max_ttl(longest);
 /// let locker = builder.connect().await?;
 /// let adaptive = AdaptiveTtl::new(&locker, shortest, longest)?;
 /// let guard = locker.lock("report").ttl(adaptive.ttl()).await?;
@@ -57,7 +57,7 @@ impl AdaptiveTtl {
     /// A TTL from `shortest` to `longest`, of which fractions of a millisecond are cut off. It learns from all leases
     /// of `locker`, whatever their TTL, and keeps a clone of `locker`, and so the connections.
     ///
-    /// With a restart guard a request for a TTL above [`Builder::longest_ttl`](crate::Builder::longest_ttl) is refused:
+    /// With a restart quarantine a request for a TTL above [`Builder::max_ttl`](crate::Builder::max_ttl) is refused:
     /// set that to `longest` at least.
     ///
     /// # Errors

@@ -40,8 +40,8 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 ///     .quorum(4) // two servers may lose their memory, one may be down
 ///     .key_prefix("billing:")
 ///     .ttl(Duration::from_secs(5))
-///     .longest_ttl(Duration::from_secs(60)) // some requests ask for more than 5 s
-///     .strict() // refuse servers that may evict locks
+///     .max_ttl(Duration::from_secs(60)) // some requests ask for more than 5 s
+///     .refuse_evicting() // refuse servers that may evict locks
 ///     .connect()
 ///     .await?;
 /// # Ok(())
@@ -52,9 +52,9 @@ pub struct Builder {
     urls: Vec<String>,
     quorum: Option<usize>,
     defaults: Defaults,
-    longest_ttl: Option<Duration>,
-    restart_guard: Option<bool>,
-    strict: bool,
+    max_ttl: Option<Duration>,
+    restart_quarantine: Option<bool>,
+    refuse_evicting: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
     observer: Option<Arc<dyn Observer>>,
@@ -83,9 +83,9 @@ impl Builder {
             urls: Vec::new(),
             quorum: None,
             defaults,
-            longest_ttl: None,
-            restart_guard: None,
-            strict: false,
+            max_ttl: None,
+            restart_quarantine: None,
+            refuse_evicting: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             observer: None,
@@ -213,7 +213,7 @@ impl Builder {
     ///
     /// As [`Builder::connect`].
     #[cfg(feature = "inspect")]
-    pub async fn connect_to_any(self) -> Result<Locker, Error> {
+    pub async fn connect_for_inspection(self) -> Result<Locker, Error> {
         self.connect_to(|_| 1).await
     }
 

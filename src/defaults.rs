@@ -9,7 +9,7 @@ use crate::policy::{Retry, Term};
 pub(crate) struct Defaults {
     pub(crate) prefix: Vec<u8>,
     pub(crate) ttl: Duration,
-    /// Longer leases could outlive the restart guard; none where it is off.
+    /// Longer leases could outlive the restart quarantine; none where it is off.
     pub(crate) guarded_ttl: Option<Duration>,
     /// Of leases that are given nothing else, once it was checked.
     pub(crate) term: Term,

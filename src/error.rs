@@ -152,7 +152,7 @@ impl Error {
     /// for another task of this process.
     ///
     /// It is known where the request asked for the check
-    /// ([`LockRequest::unless_held_here`](crate::LockRequest::unless_held_here)), and where a wait ran out.
+    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)), and where a wait ran out.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)
@@ -206,19 +206,6 @@ impl Error {
         }
     }
 
-    /// The ticket's lease cannot be adopted: it was adopted before, its time is over, or the lock was stolen,
-    /// broken or deleted. The kind is [`ErrorKind::Lost`].
-    #[must_use]
-    pub fn is_ticket_spent(&self) -> bool {
-        matches!(self.0.kind, Kind::Spent)
-    }
-
-    /// Too few servers agreed for a quorum.
-    #[must_use]
-    pub fn is_no_quorum(&self) -> bool {
-        matches!(self.0.kind, Kind::NoQuorum { .. })
-    }
-
     /// A command was sent and no reply came: the server may have carried it out.
     ///
     /// The caller does not hold the lock, and a release of whatever the servers may have granted is
@@ -239,31 +226,8 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        self.is_failure_of(FailureKind::Unknown)
-    }
-
-    /// Restarted servers may not vote until all leases that they may have forgotten have ended; the
-    /// report says how long that takes.
-    #[must_use]
-    pub fn is_restart_guard(&self) -> bool {
-        self.is_failure_of(FailureKind::RestartGuard)
-    }
-
-    /// The holder has other servers, or another quorum, than this client. Unless that is a change under
-    /// way that [`crate::may_coexist`] allows, the two do not exclude each other: correct one of them.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// fn complain(error: &leasehold::Error) {
-    ///     if error.is_other_configuration() {
-    ///         eprintln!("two clients have other servers or quorums: {}", error.report());
-    ///     }
-    /// }
-    /// ```
-    #[must_use]
-    pub fn is_other_configuration(&self) -> bool {
-        self.0.report.holders().any(|holder| holder.other_configuration)
+        matches!(self.0.kind, Kind::NoQuorum { .. })
+            && self.0.report.has_failure(FailureKind::Unknown)
     }
 
     /// Each server's answer, if servers were asked.
@@ -305,10 +269,6 @@ impl Error {
             separator = ": ";
         }
         if separator.is_empty() { f.write_str("no server answered") } else { Ok(()) }
-    }
-
-    fn is_failure_of(&self, kind: FailureKind) -> bool {
-        self.is_no_quorum() && self.0.report.has_failure(kind)
     }
 }
 

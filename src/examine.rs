@@ -1,8 +1,8 @@
-//! Whether servers are fit for locks: each is asked, and what it says is held against what locks
-//! need.
-//!
-//! Asking and judging are apart: `gather` asks one server for [`facts`], `judge` and `together` make
-//! findings of them without any I/O. No server waits for another, and each has bounded time.
+//! Whether servers are fit for locks, by [`Builder::examine`](crate::Builder::examine): each is asked, and what it says
+//! is held against what locks need.
+
+// Asking and judging are apart: `gather` asks one server for `facts`, `judge` and `together` make
+// findings of them without any I/O. No server waits for another, and each has bounded time.
 
 mod facts;
 mod failover;
@@ -26,8 +26,8 @@ use self::judge::judge;
 use self::met::{asked, unmet};
 pub(crate) use self::plan::{Candidates, Plan};
 pub use self::report::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
+pub use self::scratch::Capability;
 pub(crate) use self::scratch::Scratch;
-pub use self::scratch::Use;
 use self::survey::Survey;
 use crate::clock;
 use crate::endpoint::Endpoint;
@@ -126,7 +126,7 @@ impl Patient {
 
     fn may_vote(&self) -> bool {
         let waits = |finding: &Finding| {
-            finding.check == Check::RestartGuard && finding.severity == Severity::Warning
+            finding.check == Check::RestartQuarantine && finding.severity == Severity::Warning
         };
         self.report.severity() < Severity::Error && !self.report.findings.iter().any(waits)
     }

@@ -329,12 +329,12 @@ impl<F: Fencing> Guard<F> {
     /// # async fn warm_cache() {}
     /// let guard = locker.lock("cache:warm").await?;
     /// warm_cache().await;
-    /// guard.release_later()?; // sent by now, or kept until the server can be reached
+    /// guard.release_in_background()?; // sent by now, or kept until the server can be reached
     /// # Ok(())
     /// # }
     /// ```
-    pub fn release_later(self) -> Result<(), Error> {
-        self.lease.release_later()
+    pub fn release_in_background(self) -> Result<(), Error> {
+        self.lease.release_in_background()
     }
 }
 

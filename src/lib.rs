@@ -112,7 +112,7 @@ mod driver;
 mod endpoint;
 mod error;
 #[cfg(feature = "examine")]
-mod examine;
+pub mod examine;
 mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
@@ -223,42 +223,13 @@ mod pages {
 pub use adaptive::AdaptiveTtl;
 pub use builder::Builder;
 pub use endpoint::credentials::Credentials;
-pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
-#[cfg(feature = "examine")]
-pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity, Use};
-#[cfg(all(feature = "inspect", any(test, feature = "family")))]
-pub use family::kept::{PrimitiveState, Work};
-#[cfg(any(test, feature = "family"))]
-pub use family::{
-    barrier::{Barrier, Gathering, Party},
-    idempotency::{Attempt, Idempotent, Outcome},
-    latch::{Latch, Progress},
-    limit::{Allowance, Booking, Limit},
-    once::{Once, Run, Slot, Turn},
-    rate::Rate,
-};
+pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vote};
 pub use fencing::{Fenced, Fencing, FencingToken, Unfenced};
 pub use guard::Guard;
 pub use locker::Locker;
-#[cfg(any(test, feature = "election"))]
-pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
-#[cfg(all(feature = "inspect", any(test, feature = "family")))]
-pub use locker::primitives::{PrimitiveView, Primitives};
-#[cfg(all(feature = "inspect", any(test, feature = "election")))]
-pub use locker::seat::{ElectionWatch, Leader, Seat};
-#[cfg(any(test, feature = "sharing"))]
-pub use locker::sharing::Semaphore;
-#[cfg(feature = "inspect")]
-pub use locker::{
-    list::List,
-    view::{Broken, HolderView, LockView, ServerFailure},
-    watch::LockWatch,
-};
 #[cfg(feature = "tls")]
 pub use net::tls::Tls;
-#[cfg(feature = "inspect")]
-pub use policy::LockState;
-pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
+pub use policy::{CoexistenceError, Loss, Retry, Tolerance, check_coexistence};
 pub use request::{Acquire, LockRequest};
 pub use shutdown::Shutdown;
 #[cfg(feature = "metrics")]
@@ -266,3 +237,62 @@ pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};
 #[cfg(any(test, feature = "takeover"))]
 pub use ticket::Ticket;
+
+/// Locks that several holders share: readers, and permits of a semaphore.
+///
+/// [`Locker::read`](crate::Locker::read), [`Locker::write`](crate::Locker::write) and
+/// [`Locker::semaphore`](crate::Locker::semaphore) need the feature `sharing`:
+/// [what is promised](crate::guide::sharing).
+pub mod sharing {
+    pub use crate::error::Shared;
+    #[cfg(any(test, feature = "sharing"))]
+    pub use crate::locker::sharing::Semaphore;
+}
+
+/// Elections, by [`Locker::elect`](crate::Locker::elect): of several candidates one leads at a time.
+/// [What is promised](crate::guide::family#elections).
+#[cfg(any(test, feature = "election"))]
+pub mod election {
+    pub use crate::locker::elect::{Campaign, Campaigning, Election, Leadership};
+    #[cfg(feature = "inspect")]
+    pub use crate::locker::seat::{ElectionWatch, Leader, LeaderState};
+}
+
+/// Rate limits, by [`Locker::limit`]. [What is promised](crate::guide::family#limits).
+#[cfg(any(test, feature = "family"))]
+pub mod limits {
+    pub use crate::family::limit::{Allowance, RateLimit, Reservation};
+    pub use crate::family::rate::Rate;
+}
+
+/// What is done once: a [job](Locker::once) in each slot of its schedule, and a [request](Locker::idempotent) under
+/// its idempotency key. [What is promised](crate::guide::family#jobs).
+#[cfg(any(test, feature = "family"))]
+pub mod once {
+    pub use crate::family::idempotency::{Attempt, IdempotentRequest, RequestOutcome};
+    pub use crate::family::once::{Job, JobOutcome, Run, Slot};
+}
+
+/// Waiting for others: [latches](Locker::latch), which open once, and [barriers](Locker::barrier), which open again and
+/// again. [What is promised](crate::guide::family#latches).
+#[cfg(any(test, feature = "family"))]
+pub mod barriers {
+    pub use crate::family::barrier::{Barrier, Generation, Party};
+    pub use crate::family::latch::{Latch, LatchState};
+}
+
+/// What servers show of locks, by [`Locker::inspect`], [`Locker::list`] and [`Locker::watch`], and of what is beside
+/// them.
+#[cfg(feature = "inspect")]
+pub mod inspect {
+    #[cfg(any(test, feature = "family"))]
+    pub use crate::family::kept::{PrimitiveState, WorkState};
+    #[cfg(any(test, feature = "family"))]
+    pub use crate::locker::primitives::{PrimitiveView, Primitives};
+    pub use crate::locker::{
+        list::List,
+        view::{Broken, HolderView, LockView, ServerFailure},
+        watch::LockWatch,
+    };
+    pub use crate::policy::LockState;
+}

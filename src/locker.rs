@@ -39,7 +39,7 @@ use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::names::Names;
+use crate::names::{InvalidName, Names};
 use crate::one_or_many::OneOrMany;
 use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;
@@ -77,7 +77,7 @@ impl Locker {
     /// again waits for itself. An async task has no identity that this crate could compare, the guard
     /// may come from another task, and with a second fencing token the resource would refuse writes
     /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks that
-    /// their callers hold it. [`LockRequest::unless_held_here`] finds such a wait at once, and the error of a wait
+    /// their callers hold it. [`LockRequest::reject_reentrant`] finds such a wait at once, and the error of a wait
     /// that ran out tells ([`Error::is_held_here`](crate::Error::is_held_here)).
     ///
     /// # Examples
@@ -213,7 +213,7 @@ impl Locker {
     ///
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
     /// - a single server without an append-only file, of which a restart may free held locks, unless the
-    ///   [restart guard](crate::Builder::restart_guard) is on (if its user may call `INFO persistence`);
+    ///   [restart quarantine](crate::Builder::restart_quarantine) is on (if its user may call `INFO persistence`);
     /// - an address that has led to another server while connections to the one before were open: a name that
     ///   has moved, or a balancer over several servers;
     /// - a right that the user lacks for a command whose answer no caller waits for: `INFO server` (without it
@@ -237,7 +237,11 @@ impl Locker {
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {
-        Names::new(&self.defaults.prefix, name).map_err(Error::misuse)
+        self.names(name).map_err(Error::misuse)
+    }
+
+    fn names(&self, name: &[u8]) -> Result<Names, InvalidName> {
+        Names::new(&self.defaults.prefix, name)
     }
 
     fn one(&self, name: &[u8]) -> Result<OneOrMany<Names>, Error> {

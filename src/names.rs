@@ -173,6 +173,12 @@ impl Names {
         Ok(Self { fence, lock: within(open.len())?..within(open.len() + length)? })
     }
 
+    /// Names that stand where there are none, of what is never asked for.
+    #[cfg(any(test, feature = "family"))]
+    pub(crate) fn of_nothing() -> Self {
+        Self::new(b"", b"-").expect("it is a name")
+    }
+
     /// The key that is the lock.
     #[inline(never)]
     pub(crate) fn lock(&self) -> &[u8] {

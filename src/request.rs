@@ -128,8 +128,8 @@ impl LockRequest<Fenced> {
 }
 
 impl<F: Fencing> LockRequest<F> {
-    /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart guard at most
-    /// [`Builder::longest_ttl`](crate::Builder::longest_ttl).
+    /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart quarantine at most
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl).
     ///
     /// The library renews the lease at a third of it, so the TTL need not cover the work: the guide
     /// says [how to choose it](crate::guide#the-ttl). A lock that comes from another task of this process, which asked

@@ -53,9 +53,7 @@ use std::time::{Duration, Instant};
 
 // As `family` names them, which is a part of the simulation too.
 #[cfg(feature = "full")]
-use leasehold::{
-    Booking, Error, Gathering, Limit, Locker, Outcome, Progress, Rate, Run, Slot, Turn,
-};
+use leasehold::{Error, Locker, barriers, limits, once};
 use plan::Plan;
 use prng::Prng;
 

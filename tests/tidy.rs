@@ -17,6 +17,8 @@ mod papers;
 mod purity;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/surface.rs"]
+mod surface;
 
 use source::Source;
 
@@ -107,6 +109,12 @@ fn no_layer_names_a_higher_layer() {
 fn no_files_name_one_another_in_a_circle() {
     let of_crate = |directory| circles::check(&sources(directory).collect::<Vec<_>>());
     enforce(CRATES.into_iter().flat_map(of_crate));
+}
+
+#[test]
+fn a_default_build_shows_few_names() {
+    let root = sources("src").filter(|source| source.path == "src/lib.rs");
+    enforce_on_sources(root, surface::check_surface);
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub fn run(rounds: usize) -> Report {
 impl Cell {
     fn new(stage: &Stage, kind: Kind, healthy: &Fleet, with_a_frozen: &Fleet) -> Self {
         let connect = |fleet: &Fleet| {
-            let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+            let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
             stage.run(async move { builder.connect().await.expect("the servers are up") })
         };
         let (addresses, pen) = Fan::prepare(healthy, kind);

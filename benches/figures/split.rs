@@ -75,7 +75,7 @@ async fn lockers(addresses: Vec<SocketAddr>) -> Vec<Locker> {
         let mut urls: Vec<_> =
             addresses.iter().map(|address| format!("redis://{address}")).collect();
         urls.rotate_left(contender % SERVERS);
-        let builder = Locker::builder().nodes(urls).restart_guard(false);
+        let builder = Locker::builder().nodes(urls).restart_quarantine(false);
         lockers.push(builder.connect().await.expect("the servers are up"));
     }
     lockers

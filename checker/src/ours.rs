@@ -86,7 +86,7 @@ impl Tasks {
             }
             ["permit", name, ttl, limit] => {
                 let permits = locker.semaphore(name, limit.parse().expect("a limit"));
-                let request = permits.expect("it is a limit").try_acquire(1);
+                let request = permits.try_acquire(1);
                 let granted = runtime.block_on(request.ttl(millis(ttl)).no_renewal().into_future());
                 *held = match granted {
                     // Of several servers each permit has a counter of its own.
@@ -153,7 +153,7 @@ pub(crate) fn serve_blocking(urls: &[&str]) {
 /// A server may be down just now.
 fn connected<L>(urls: &[&str], connect: impl Fn(Builder) -> Result<L, Error>) -> L {
     loop {
-        let builder = Locker::builder().nodes(urls.iter().copied()).restart_guard(false);
+        let builder = Locker::builder().nodes(urls.iter().copied()).restart_quarantine(false);
         match connect(builder) {
             Ok(locker) => return locker,
             Err(error) if error.kind() == ErrorKind::Misuse => panic!("{error}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
-use leasehold::{Examination, Finding, ServerExamination, Severity, Use};
+use leasehold::examine::{Capability, Examination, Finding, ServerExamination, Severity};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -44,18 +44,18 @@ pub struct Doctor {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Longest TTL in use, for which the restart guard waits
+    /// Longest TTL in use, for which the restart quarantine waits
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
     /// What is used beside locks: the user's rights to these are tried too, and those to locks always
     #[arg(long = "for", value_name = "USES", value_delimiter = ',', value_parser = uses())]
-    pub uses: Vec<Use>,
+    pub uses: Vec<Capability>,
 }
 
-fn uses() -> impl clap::builder::TypedValueParser<Value = Use> {
-    let named = |word: String| Use::ALL.into_iter().find(|it| it.as_str() == word);
-    let names = PossibleValuesParser::new(Use::ALL.map(Use::as_str));
+fn uses() -> impl clap::builder::TypedValueParser<Value = Capability> {
+    let named = |word: String| Capability::ALL.into_iter().find(|it| it.as_str() == word);
+    let names = PossibleValuesParser::new(Capability::ALL.map(Capability::as_str));
     names.map(move |word| named(word).expect("it is one of the names"))
 }
 
@@ -135,7 +135,7 @@ fn coloured(text: &str, severity: Severity) -> String {
 fn name(server: &ServerExamination) -> String {
     let address = harmless(&server.server);
     match server.kind {
-        leasehold::ServerKind::Server => address,
+        leasehold::examine::ServerKind::Server => address,
         kind => format!("{address} ({kind})"),
     }
 }

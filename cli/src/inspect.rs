@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use leasehold::{LockState, ServerFailure};
+use leasehold::inspect::{LockState, ServerFailure};
 
 use crate::exit::{CONFLICT, Failure, UNAVAILABLE};
 use crate::look::{Look, complain_of};
@@ -46,7 +46,7 @@ impl Inspect {
         };
         let name = self.name.as_bytes();
         let view = match self.wait {
-            true => locker.watch(name)?.until_free().await?,
+            true => locker.watch(name).until_free().await?,
             false => locker.inspect(name).await?,
         };
         let (beside, failures) = match locker.inspect_primitives(name).await {

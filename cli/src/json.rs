@@ -2,7 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{HolderView, LockView, PrimitiveState, PrimitiveView, ServerFailure, Shared};
+use leasehold::inspect::{HolderView, LockView, PrimitiveState, PrimitiveView, ServerFailure};
+use leasehold::sharing::Shared;
 use serde_json::{Value, json};
 
 use crate::show::{kind, word, work};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use leasehold::{Allowance, Rate};
+use leasehold::limits::{Allowance, Rate};
 
 use crate::exit::Failure;
 use crate::servers::Servers;
@@ -64,11 +64,12 @@ impl Limit {
         let rate = self.burst.map_or(self.rate, |burst| self.rate.burst(burst));
         let until = Until::after(Some(self.wait));
         let most = servers.connect_timeout();
-        let connect =
-            async |within| Ok(servers.builder()?.connect_timeout(within).connect_to_any().await?);
+        let connect = async |within| {
+            Ok(servers.builder()?.connect_timeout(within).connect_for_inspection().await?)
+        };
         let locker = waits::connect(until, most, self.quiet, connect).await?;
-        let limit = locker.limit(self.name.as_bytes(), rate)?;
-        match limit.pace(self.tokens, until.left().unwrap_or_default()).await? {
+        let limit = locker.limit(self.name.as_bytes(), rate);
+        match limit.wait(self.tokens, until.left().unwrap_or_default()).await? {
             Allowance::Refused { retry_after } => {
                 if !self.quiet {
                     let seconds = retry_after.as_secs_f64();

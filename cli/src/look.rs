@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{Locker, ServerFailure};
+use leasehold::Locker;
+use leasehold::inspect::ServerFailure;
 
 use crate::exit::Failure;
 use crate::servers::Servers;
@@ -38,7 +39,7 @@ impl Look {
     async fn connect_within(&self, servers: &Servers, within: Duration) -> Result<Locker, Failure> {
         let builder = servers.builder()?.ttl(self.ttl).connect_timeout(within);
         let builder = builder.command_timeout(servers.command_timeout.unwrap_or(self.timeout));
-        Ok(builder.connect_to_any().await?)
+        Ok(builder.connect_for_inspection().await?)
     }
 }
 

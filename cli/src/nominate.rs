@@ -26,8 +26,8 @@ pub struct Nominate {
 
 impl Nominate {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let locker = servers.builder()?.connect_to_any().await?;
-        if locker.elect(self.name.as_bytes())?.nominate(&self.candidate).await? {
+        let locker = servers.builder()?.connect_for_inspection().await?;
+        if locker.elect(self.name.as_bytes()).nominate(&self.candidate).await? {
             return Ok(0);
         }
         complain(&format!("no candidate \"{}\" waits", self.candidate.escape_debug()));

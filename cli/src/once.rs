@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{Slot, Turn};
+use leasehold::once::{JobOutcome, Slot};
 
 use crate::exit::Failure;
 use crate::servers::Servers;
@@ -46,10 +46,10 @@ impl Once {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
         find(&self.words)?;
         let locker = servers.builder()?.connect().await?;
-        let job = locker.once(self.name.as_bytes(), Slot::every(self.period))?;
+        let job = locker.once(self.name.as_bytes(), Slot::every(self.period));
         // A claim is all that there is: the command runs when this is over.
         match job.run(async |run| Ok::<_, Infallible>(run.slot)).await? {
-            Turn::Ran { output: Ok(slot), .. } => {
+            JobOutcome::Ran { output: Ok(slot), .. } => {
                 let seconds = slot.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
                 let name = ("LEASEHOLD_NAME", self.name);
                 let slot = ("LEASEHOLD_SLOT", seconds.to_string().into());

@@ -5,7 +5,8 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::unix::ffi::OsStrExt;
 use std::thread;
 
-use leasehold::{Broken, HolderView, LockState, LockView, Locker};
+use leasehold::Locker;
+use leasehold::inspect::{Broken, HolderView, LockState, LockView};
 use tokio::sync::oneshot;
 
 use crate::exit::{CONFIGURATION, CONFLICT, End, Failure, UNAVAILABLE, USAGE};

@@ -1,6 +1,7 @@
 //! What a scan of the servers finds: locks that are held, then what is kept beside locks.
 
-use leasehold::{Error, List, LockView, Locker, PrimitiveView, ServerFailure};
+use leasehold::inspect::{List, LockView, PrimitiveView, ServerFailure};
+use leasehold::{Error, Locker};
 
 use crate::words::plain;
 use crate::{json, show};

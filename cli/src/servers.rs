@@ -49,11 +49,11 @@ pub struct Servers {
     /// Whether a restarted server must not vote until all leases that it may have forgotten have
     /// ended; without it on with several servers, off with one
     #[arg(long, value_name = "WHETHER", global = true)]
-    restart_guard: Option<Switch>,
+    restart_quarantine: Option<Switch>,
 
     /// Refuse servers that may evict keys
     #[arg(long, global = true)]
-    pub strict: bool,
+    pub refuse_evicting: bool,
 
     /// How long a server may take to answer a command, and a quarter of how long it may take to connect if
     /// that is more than 2s: raise it for servers that are far away. Without it 500ms, and with several
@@ -102,11 +102,11 @@ impl Servers {
         if let Some(timeout) = self.command_timeout {
             builder = builder.command_timeout(timeout);
         }
-        if let Some(switch) = self.restart_guard {
-            builder = builder.restart_guard(switch == Switch::On);
+        if let Some(switch) = self.restart_quarantine {
+            builder = builder.restart_quarantine(switch == Switch::On);
         }
-        if self.strict {
-            builder = builder.strict();
+        if self.refuse_evicting {
+            builder = builder.refuse_evicting();
         }
         if let Some(tls) = self.tls()? {
             builder = builder.tls(tls);

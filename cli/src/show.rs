@@ -2,10 +2,11 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{
-    HolderView, LockState, LockView, Primitive, PrimitiveState, PrimitiveView, ServerFailure,
-    Shared, Work,
+use leasehold::Primitive;
+use leasehold::inspect::{
+    HolderView, LockState, LockView, PrimitiveState, PrimitiveView, ServerFailure, WorkState,
 };
+use leasehold::sharing::Shared;
 
 use crate::times::in_words;
 use crate::words::plain;
@@ -242,10 +243,10 @@ pub fn standing(view: &PrimitiveView) -> String {
 }
 
 /// One word for it.
-pub fn work(progress: Work) -> &'static str {
+pub fn work(progress: WorkState) -> &'static str {
     match progress {
-        Work::Running => "running",
-        Work::Finished => "finished",
+        WorkState::Running => "running",
+        WorkState::Finished => "finished",
         _ => "unfinished",
     }
 }

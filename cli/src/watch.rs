@@ -8,9 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{
-    Error, ErrorKind, LockState, LockView, LockWatch, Locker, Primitives, ServerFailure,
-};
+use leasehold::inspect::{LockState, LockView, LockWatch, Primitives, ServerFailure};
+use leasehold::{Error, ErrorKind, Locker};
 use nix::sys::signal::{Signal, raise};
 use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -123,7 +122,7 @@ impl Watch {
         let is_pattern = name.iter().any(|byte| b"*?[\\".contains(byte));
         Ok(match is_pattern {
             true => Source::Scan(locker),
-            false => Source::One(Box::new(locker.watch(name)?), locker.clone(), Some(locker)),
+            false => Source::One(Box::new(locker.watch(name)), locker.clone(), Some(locker)),
         })
     }
 

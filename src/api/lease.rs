@@ -207,7 +207,7 @@ impl Lease {
     }
 
     /// The release is sent where the lease is dropped.
-    pub(crate) fn release_later(self) -> Result<(), Error> {
+    pub(crate) fn release_in_background(self) -> Result<(), Error> {
         self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 

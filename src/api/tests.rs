@@ -68,7 +68,7 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         soon("it is given back", first.release()).await.unwrap();
         let second = soon("a lock", waiting).await.unwrap();
         assert!(second.token() > token);
-        second.release_later().unwrap();
+        second.release_in_background().unwrap();
         let third = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await;
         third.unwrap().release().await.unwrap();
         let stats = here.driver.meter().snapshot(Vec::new(), 0);

@@ -144,7 +144,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`Contended`](crate::ErrorKind::Contended) where another client holds it, [`Error::is_timeout`] where the wait
-    /// ran out, [`Error::is_no_quorum`] where too few servers served, [`Misuse`](crate::ErrorKind::Misuse) where the
+    /// ran out, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers served, [`Misuse`](crate::ErrorKind::Misuse) where the
     /// request cannot be.
     pub fn wait(self) -> Result<Guard, Error> {
         let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
@@ -227,7 +227,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Error::is_no_quorum`] where too few servers extended it
+    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers extended it
     /// in time: then it goes on as before.
     pub fn extend(&self) -> Result<(), Error> {
         let (id, until) = (self.id, clock::now().after(self.locker.timeout));
@@ -248,7 +248,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Error::is_no_quorum`] where too few
+    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
     /// servers have said that the lock is free: it is given back behind the caller, or ends with its TTL.
     pub fn release(self) -> Result<(), Error> {
         let (id, until) = (self.id, clock::now().after(self.locker.timeout));

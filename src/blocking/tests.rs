@@ -10,7 +10,7 @@ use crate::support::{RedisServer, ports};
 
 fn connect(servers: &[RedisServer]) -> Locker {
     let builder = crate::Locker::builder().nodes(servers.iter().map(RedisServer::url));
-    builder.restart_guard(false).connect_blocking().unwrap()
+    builder.restart_quarantine(false).connect_blocking().unwrap()
 }
 
 #[test]
@@ -19,7 +19,10 @@ fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
     let nobody = format!("redis://127.0.0.1:{}", ports::free());
     let urls = || servers.iter().map(RedisServer::url);
     let builder = crate::Locker::builder().nodes(urls().chain([nobody.clone()]));
-    assert!(builder.restart_guard(false).connect_blocking().is_ok(), "two of three are enough");
+    assert!(
+        builder.restart_quarantine(false).connect_blocking().is_ok(),
+        "two of three are enough"
+    );
     let error = Locker::connect(&nobody).err().unwrap();
     assert!(
         error.kind() == ErrorKind::Unavailable && error.to_string().contains("refused"),
@@ -125,7 +128,8 @@ fn of_a_name_a_frozen_server_and_a_replica_are_passed_over() {
     replica.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     names::give("blocking.name", [&frozen, &replica, &master].map(RedisServer::address).into());
     frozen.stop();
-    let builder = crate::Locker::builder().node("redis://blocking.name:1").restart_guard(false);
+    let builder =
+        crate::Locker::builder().node("redis://blocking.name:1").restart_quarantine(false);
     let locker = builder.connect_timeout(Duration::from_secs(3600)).connect_blocking().unwrap();
     let guard = locker.lock("a").wait().unwrap();
     assert_eq!(master.cli_text(&["EXISTS", "a"]), "1");

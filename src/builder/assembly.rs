@@ -104,14 +104,14 @@ impl Builder {
         security::client(endpoints)
     }
 
-    /// The longest TTL that the restart guard has to wait for, where it is on.
+    /// The longest TTL that the restart quarantine has to wait for, where it is on.
     pub(super) fn guarded_ttl(&self) -> Option<Duration> {
-        let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
-        is_on.then(|| self.longest_ttl_in_use())
+        let is_on = self.restart_quarantine.unwrap_or(self.urls.len() > 1);
+        is_on.then(|| self.max_ttl_in_use())
     }
 
-    pub(super) fn longest_ttl_in_use(&self) -> Duration {
-        self.longest_ttl.unwrap_or(self.defaults.ttl)
+    pub(super) fn max_ttl_in_use(&self) -> Duration {
+        self.max_ttl.unwrap_or(self.defaults.ttl)
     }
 
     pub(super) fn command_timeout_or_default(&self) -> Duration {
@@ -126,7 +126,7 @@ impl Builder {
     /// Whether servers have to say of themselves that they are fit.
     pub(super) fn is_judged(&self, places: usize, is_service: bool) -> bool {
         // A service's server says whether it is the master.
-        places > 1 || self.restart_guard == Some(true) || self.strict || is_service
+        places > 1 || self.restart_quarantine == Some(true) || self.refuse_evicting || is_service
     }
 
     /// What is asked of the servers before they may vote; none where they vote whatever they say of themselves.
@@ -134,8 +134,8 @@ impl Builder {
         let by_sentinels = matches!(servers, Servers::Service(_));
         let is_judged = self.is_judged(servers.places(), by_sentinels);
         is_judged.then(|| Rules {
-            restart_guard: self.guarded_ttl(),
-            strict: self.strict,
+            restart_quarantine: self.guarded_ttl(),
+            strict: self.refuse_evicting,
             in_cluster: matches!(servers, Servers::Cluster(_)),
             by_sentinels,
         })
@@ -162,11 +162,11 @@ impl Builder {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         self.defaults.retry.check().map_err(Error::misuse)?;
-        if let Some(longest) = self.longest_ttl {
+        if let Some(longest) = self.max_ttl {
             Term::new(longest, None).map_err(Error::misuse)?;
             if longest < self.defaults.ttl {
                 return Err(Error::misuse(format_args!(
-                    "longest TTL {} is shorter than the TTL, {}: raise Builder::longest_ttl",
+                    "longest TTL {} is shorter than the TTL, {}: raise Builder::max_ttl",
                     Units(longest),
                     Units(self.defaults.ttl)
                 )));

@@ -4,7 +4,7 @@ use super::Builder;
 use super::assembly::Servers;
 use crate::endpoint::{Endpoint, Target};
 use crate::error::Error;
-use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
+use crate::examine::{Candidates, Capability, Examination, Plan, Scratch, Standard, examine};
 use crate::machine::Settings;
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
@@ -27,7 +27,8 @@ impl Builder {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use leasehold::{Locker, Severity};
+    /// use leasehold::Locker;
+    /// use leasehold::examine::Severity;
     ///
     /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
     /// let examination = builder.examine().await?;
@@ -68,7 +69,7 @@ impl Builder {
     /// # Cancel safety
     ///
     /// As [`Builder::examine`].
-    pub async fn examine_for(&self, uses: &[Use]) -> Result<Examination, Error> {
+    pub async fn examine_for(&self, uses: &[Capability]) -> Result<Examination, Error> {
         if self.urls.is_empty() {
             return Err(Error::misuse("no server was given: give at least one URL"));
         }
@@ -87,8 +88,8 @@ impl Builder {
         let is_service = matches!(candidates, Candidates::Service(_));
         let standard = Standard {
             ttl: self.defaults.ttl,
-            restart_guard: self.guarded_ttl(),
-            strict: self.strict,
+            restart_quarantine: self.guarded_ttl(),
+            strict: self.refuse_evicting,
             in_cluster,
             is_judged: self.is_judged(votes, is_service),
             command_timeout: self.command_timeout_or_default(),

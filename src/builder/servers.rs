@@ -86,7 +86,7 @@ impl Builder {
 
     /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL.
     ///
-    /// The restart guard waits that long, so with it a request for a longer TTL is refused.
+    /// The restart quarantine waits that long, so with it a request for a longer TTL is refused.
     ///
     /// # Examples
     ///
@@ -96,14 +96,14 @@ impl Builder {
     /// use leasehold::Locker;
     ///
     /// let servers = ["redis://a", "redis://b", "redis://c"];
-    /// let builder = Locker::builder().nodes(servers).longest_ttl(Duration::from_secs(60));
+    /// let builder = Locker::builder().nodes(servers).max_ttl(Duration::from_secs(60));
     /// let locker = builder.connect().await?;
     /// let guard = locker.lock("report").ttl(Duration::from_secs(60)).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
-        self.longest_ttl = Some(ttl);
+    pub fn max_ttl(mut self, ttl: Duration) -> Self {
+        self.max_ttl = Some(ttl);
         self
     }
 
@@ -111,7 +111,7 @@ impl Builder {
     /// ended. On by default with several servers.
     ///
     /// With one server the default is off, because a restart that forgets leases would stop all
-    /// locking for the longest TTL. Turn the guard on if that is better than two holders, unless the
+    /// locking for the longest TTL. Turn the quarantine on if that is better than two holders, unless the
     /// server writes every command to disk (`appendfsync always`).
     ///
     /// # Examples
@@ -121,13 +121,13 @@ impl Builder {
     /// use std::time::Duration;
     ///
     /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
-    /// let guarded = builder.restart_guard(true).longest_ttl(Duration::from_secs(30));
-    /// let locker = guarded.connect().await?; // after a restart: no locks for up to 30 s
+    /// let builder = builder.restart_quarantine(true).max_ttl(Duration::from_secs(30));
+    /// let locker = builder.connect().await?; // after a restart: no locks for up to 30 s
     /// # Ok(())
     /// # }
     /// ```
-    pub fn restart_guard(mut self, on: bool) -> Self {
-        self.restart_guard = Some(on);
+    pub fn restart_quarantine(mut self, on: bool) -> Self {
+        self.restart_quarantine = Some(on);
         self
     }
 
@@ -140,12 +140,12 @@ impl Builder {
     /// # async fn example() -> Result<(), leasehold::Error> {
     /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
     /// // An error for a server with `maxmemory-policy allkeys-lru`.
-    /// let locker = builder.strict().connect().await?;
+    /// let locker = builder.refuse_evicting().connect().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn strict(mut self) -> Self {
-        self.strict = true;
+    pub fn refuse_evicting(mut self) -> Self {
+        self.refuse_evicting = true;
         self
     }
 

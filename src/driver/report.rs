@@ -173,7 +173,7 @@ impl Servers {
             |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
         match said {
             Said::Granted => Vote::Granted,
-            Said::Seized(value, pttl) => Vote::Seized(holder(value, *pttl)),
+            Said::Seized(value, pttl) => Vote::TakenOver(holder(value, *pttl)),
             Said::Held(None) => Vote::Held(None),
             Said::Held(Some((value, pttl))) => Vote::Held(Some(holder(value, *pttl))),
             Said::Queued(waiting) => Vote::Queued { waiting: *waiting },

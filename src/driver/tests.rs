@@ -46,9 +46,9 @@ fn tls() -> Option<Client> {
 
 pub(super) fn connect(
     endpoints: impl IntoIterator<Item = Endpoint>,
-    restart_guard: Option<Duration>,
+    restart_quarantine: Option<Duration>,
 ) -> Arc<Shared> {
-    connect_with(endpoints, restart_guard, Arc::new(Meter::new(None)), TIMES)
+    connect_with(endpoints, restart_quarantine, Arc::new(Meter::new(None)), TIMES)
 }
 
 /// How long a command may take, and a dial with its handshake.
@@ -56,7 +56,7 @@ pub(super) const TIMES: [Duration; 2] = [Duration::from_secs(2), Duration::from_
 
 pub(super) fn connect_with(
     endpoints: impl IntoIterator<Item = Endpoint>,
-    restart_guard: Option<Duration>,
+    restart_quarantine: Option<Duration>,
     meter: Arc<Meter>,
     [timeout, connect_timeout]: [Duration; 2],
 ) -> Arc<Shared> {
@@ -65,8 +65,8 @@ pub(super) fn connect_with(
         quorum: Quorum::new(endpoints.len(), None).unwrap(),
         timeout,
         connect_timeout,
-        rules: restart_guard.map(|longest| Rules {
-            restart_guard: Some(longest),
+        rules: restart_quarantine.map(|longest| Rules {
+            restart_quarantine: Some(longest),
             strict: false,
             in_cluster: false,
             by_sentinels: false,
@@ -389,7 +389,7 @@ async fn what_is_wrong_with_a_server_is_told_by_its_party_at_fault() {
     eventually("it is found out", || is_twice(&shared)).await;
     let refused = report(&shared, &FENCED).await;
     assert!(refused.has_failure(FailureKind::Misuse), "{refused}");
-    assert!(refused.has_failure(FailureKind::RestartGuard), "{refused}");
+    assert!(refused.has_failure(FailureKind::RestartQuarantine), "{refused}");
     assert!(refused.to_string().contains("the same server as"), "{refused}");
 
     let other = RedisServer::start();

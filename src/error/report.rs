@@ -30,7 +30,7 @@ pub enum Vote {
     Granted,
     /// The server granted the lease, and took it from this holder
     /// ([`LockRequest::steal`](crate::LockRequest::steal), [`Locker::adopt`](crate::Locker::adopt)).
-    Seized(Holder),
+    TakenOver(Holder),
     /// Another client holds the lock; without a holder, it has released the lock since.
     Held(Option<Holder>),
     /// The lock is free, and others wait for it.
@@ -67,7 +67,7 @@ pub enum FailureKind {
     /// The server can never carry out the command, or is not fit for locks.
     Misuse,
     /// The server restarted and may have forgotten leases that still run, so it may not vote yet.
-    RestartGuard,
+    RestartQuarantine,
 }
 
 /// The holder of a lock.
@@ -90,8 +90,8 @@ pub struct Holder {
     pub shared: Option<Shared>,
     /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
     pub is_here: bool,
-    /// Whether the holder has other servers, or another quorum, than this client. Unless
-    /// [`crate::may_coexist`] allows both, the two do not exclude each other.
+    /// Whether the holder has other servers, or another quorum, than this client. Unless that is a change under way
+    /// that [`crate::check_coexistence`] allows, the two do not exclude each other: correct one of them.
     pub other_configuration: bool,
     /// What it says of its servers and quorum, if it is one of ours.
     pub(crate) configuration: Configured,
@@ -175,7 +175,7 @@ impl Report {
     /// [`Locker::adopt`](crate::Locker::adopt) the ticket.
     pub fn taken_from(&self) -> impl Iterator<Item = &Holder> {
         self.servers.iter().filter_map(|server| match &server.vote {
-            Vote::Seized(holder) => Some(holder),
+            Vote::TakenOver(holder) => Some(holder),
             _ => None,
         })
     }
@@ -213,8 +213,21 @@ impl Report {
         }
     }
 
+    /// Whether a server gave no usable answer for this reason.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Error, FailureKind};
+    ///
+    /// /// Restarted servers may not vote yet: the report says how long that takes.
+    /// fn is_quarantine(error: &Error) -> bool {
+    ///     error.report().has_failure(FailureKind::RestartQuarantine)
+    /// }
+    /// ```
+    #[must_use]
     #[inline(never)]
-    pub(crate) fn has_failure(&self, wanted: FailureKind) -> bool {
+    pub fn has_failure(&self, wanted: FailureKind) -> bool {
         self.servers
             .iter()
             .any(|server| matches!(&server.vote, Vote::Failed { kind, .. } if *kind == wanted))
@@ -247,7 +260,7 @@ impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted => f.write_str("granted"),
-            Self::Seized(holder) => write!(f, "granted, taken from {holder}"),
+            Self::TakenOver(holder) => write!(f, "granted, taken from {holder}"),
             Self::Held(Some(holder)) => write!(f, "held by {holder}"),
             Self::Held(None) => f.write_str("held by another client, which has released it since"),
             Self::Queued { waiting } => write!(f, "free, but waiters come first ({waiting})"),

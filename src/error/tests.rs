@@ -20,7 +20,7 @@ use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
 use crate::policy::fitness::{Refusal, Unfit};
-use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist};
+use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, check_coexistence};
 use crate::shutdown::Shutdown;
 use crate::support::texts;
 
@@ -143,8 +143,8 @@ fn errors() -> Vec<String> {
 fn votes() -> Vec<String> {
     let mut all = each![
         Vote::Granted => Vote::Granted,
-        Vote::Seized(_) => match holder(Some("billing-7"), Some(ms(3_200)), false) {
-            Vote::Held(Some(holder)) => Vote::Seized(holder),
+        Vote::TakenOver(_) => match holder(Some("billing-7"), Some(ms(3_200)), false) {
+            Vote::Held(Some(holder)) => Vote::TakenOver(holder),
             other => other,
         },
         Vote::Held(_) => Vote::Held(None),
@@ -366,7 +366,7 @@ fn misuse() -> Vec<String> {
         BoundsError::Crossed { .. } => BoundsError::Crossed { at_least: ttl, at_most: worth },
     ]);
     let two_of_three_and_three_of_five =
-        may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3);
+        check_coexistence(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3);
     all.push(two_of_three_and_three_of_five.unwrap_err().to_string());
     all
 }
@@ -378,7 +378,7 @@ fn settings() -> Vec<String> {
         one().quorum(2),
         one().command_timeout(Duration::ZERO),
         one().connect_timeout(Duration::from_secs(7_200)),
-        one().longest_ttl(ms(1_000)),
+        one().max_ttl(ms(1_000)),
         one().node("redis://10.0.0.1"),
         one().node("redis-cluster://10.0.0.2"),
         Locker::builder()

@@ -24,8 +24,8 @@ const SEES_MOVES: &str = "+info|server";
 pub(crate) struct Standard {
     /// Of the leases that are taken.
     pub(crate) ttl: Duration,
-    /// The longest TTL that any client uses, where the restart guard is on.
-    pub(crate) restart_guard: Option<Duration>,
+    /// The longest TTL that any client uses, where the restart quarantine is on.
+    pub(crate) restart_quarantine: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
     pub(crate) in_cluster: bool,
@@ -51,8 +51,8 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
         findings.extend(rights(facts, standard, user));
         findings.extend(writes(facts));
         findings.extend(eviction(facts, standard.strict));
-        findings.extend(persistence(facts, standard.restart_guard.is_some()));
-        findings.extend(restart_guard(facts, standard.restart_guard, now));
+        findings.extend(persistence(facts, standard.restart_quarantine.is_some()));
+        findings.extend(restart_quarantine(facts, standard.restart_quarantine, now));
         findings.extend(standard.in_cluster.then(|| outliving(facts, standard.ttl)).flatten());
     }
     findings.extend(clock(facts));
@@ -316,8 +316,9 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
         return Some(Finding::ok(CHECK, format!("{reason}: a restart keeps locks")));
     }
     Some(if is_guarded {
-        let reason =
-            format!("{reason}: a restart may forget locks, which the restart guard makes up for");
+        let reason = format!(
+            "{reason}: a restart may forget locks, which the restart quarantine makes up for"
+        );
         Finding::ok(CHECK, reason)
     } else {
         Finding::warning(CHECK, format!("{reason}: {FORGETS}")).cured_by(KEEP)
@@ -344,8 +345,12 @@ fn log(settings: &Fields) -> (String, bool) {
     }
 }
 
-fn restart_guard(facts: &Facts, longest_ttl: Option<Duration>, now: Moment) -> Option<Finding> {
-    const CHECK: Check = Check::RestartGuard;
+fn restart_quarantine(
+    facts: &Facts,
+    longest_ttl: Option<Duration>,
+    now: Moment,
+) -> Option<Finding> {
+    const CHECK: Check = Check::RestartQuarantine;
     let Some(longest_ttl) = longest_ttl else {
         return Some(Finding::ok(CHECK, "off: the server votes at once after a restart"));
     };

@@ -104,7 +104,7 @@ pub enum Check {
     /// Whether it remembers locks over a restart.
     Persistence,
     /// Whether it may vote, or has restarted too recently.
-    RestartGuard,
+    RestartQuarantine,
     /// How its wall clock differs from others.
     Clock,
     /// How long it takes to answer.
@@ -205,7 +205,7 @@ impl Check {
             Self::Writes => "writes",
             Self::Eviction => "eviction",
             Self::Persistence => "persistence",
-            Self::RestartGuard => "restart-guard",
+            Self::RestartQuarantine => "restart-quarantine",
             Self::Clock => "clock",
             Self::RoundTrip => "round-trip",
             Self::Topology => "topology",

@@ -40,7 +40,7 @@ pub(super) struct Trial<'a> {
 /// [`Builder::examine_for`](crate::Builder::examine_for).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Use {
+pub enum Capability {
     /// `Locker::inspect`, `list` and `watch`.
     Looking,
     /// `Locker::read`, `write` and `semaphore`.
@@ -57,7 +57,7 @@ pub enum Use {
     Barriers,
 }
 
-impl Use {
+impl Capability {
     /// All of them.
     pub const ALL: [Self; NEEDS.len()] = {
         let mut all = [Self::Looking; NEEDS.len()];
@@ -78,7 +78,7 @@ impl Use {
 
 /// The rights that one use needs, beside those of locks.
 struct Needs {
-    of: Use,
+    of: Capability,
     name: &'static str,
     /// What its keys end in.
     suffixes: &'static [&'static str],
@@ -102,18 +102,28 @@ const SHARES: &[&str] = &[
 /// the lock, which is of another type: nothing is written.
 const NEEDS: [Needs; 7] = [
     Needs {
-        of: Use::Looking,
+        of: Capability::Looking,
         name: "looking",
         suffixes: &[],
         tried: &["SCAN 0 COUNT 1", "GETRANGE LOCK 0 1"],
     },
-    Needs { of: Use::Shares, name: "shares", suffixes: &[":shares"], tried: SHARES },
-    Needs { of: Use::Limits, name: "limits", suffixes: &[":limit"], tried: &[] },
-    Needs { of: Use::Once, name: "once", suffixes: &[":once"], tried: &[] },
-    Needs { of: Use::Idempotency, name: "idempotency", suffixes: &[":idempotent"], tried: &[] },
-    Needs { of: Use::Latches, name: "latches", suffixes: &[":latch", ":open"], tried: PARTIES },
+    Needs { of: Capability::Shares, name: "shares", suffixes: &[":shares"], tried: SHARES },
+    Needs { of: Capability::Limits, name: "limits", suffixes: &[":limit"], tried: &[] },
+    Needs { of: Capability::Once, name: "once", suffixes: &[":once"], tried: &[] },
     Needs {
-        of: Use::Barriers,
+        of: Capability::Idempotency,
+        name: "idempotency",
+        suffixes: &[":idempotent"],
+        tried: &[],
+    },
+    Needs {
+        of: Capability::Latches,
+        name: "latches",
+        suffixes: &[":latch", ":open"],
+        tried: PARTIES,
+    },
+    Needs {
+        of: Capability::Barriers,
         name: "barriers",
         suffixes: &[":barrier", ":passed"],
         tried: PARTIES,
@@ -164,7 +174,7 @@ const DELETIONS: [(Need, &str); 3] =
     [(Need::Success, "DEL LOCK"), (Need::Success, "DEL FENCE"), (Need::Success, "DEL QUEUE")];
 
 impl Scratch {
-    pub(crate) fn new(prefix: &[u8], uses: &[Use]) -> Result<Self, Error> {
+    pub(crate) fn new(prefix: &[u8], uses: &[Capability]) -> Result<Self, Error> {
         let mut name = NAME.to_owned();
         for byte in clock::random_id() {
             let _ = write!(name, "{byte:02x}");
@@ -315,7 +325,7 @@ mod tests {
     /// Whatever is refused, no key is left for ever: what makes one says when it ends.
     #[test]
     fn whatever_is_written_ends_by_itself() {
-        let scratch = Scratch::new(b"", &Use::ALL).unwrap();
+        let scratch = Scratch::new(b"", &Capability::ALL).unwrap();
         let own: Vec<_> = scratch.keys[2..].iter().map(|(_, key)| key).collect();
         for trial in scratch.trials(true) {
             let name = trial.words[0];

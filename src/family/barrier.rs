@@ -6,15 +6,13 @@ use std::time::Duration;
 use leasehold_resp::{Decimal, Frame};
 
 use super::asking::Purpose;
-use super::parties::{Parties, admit};
+use super::parties::{Parties, party_name};
 use super::site::Site;
-use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
-use crate::names::{Key, Names};
+use crate::names::Key;
 use crate::scripts::script;
-use crate::stats::Primitive;
 
 pub(crate) static BARRIER: Script = script!("barrier.lua");
 pub(super) const ARRIVED_SUFFIX: &[u8] = b":barrier";
@@ -40,14 +38,14 @@ pub struct Party {
 /// How far one generation of a barrier is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Gathering {
+pub struct Generation {
     /// Which generation, counted from 1.
     pub generation: u64,
     /// How many parties have not arrived yet.
     pub left: u32,
 }
 
-impl Gathering {
+impl Generation {
     /// Whether all parties have arrived: they are let go.
     #[must_use]
     pub fn is_open(self) -> bool {
@@ -65,35 +63,31 @@ enum Said {
 }
 
 impl Barrier {
-    pub(crate) fn new(engine: Front, names: Names, parties: u32) -> Result<Self, Error> {
-        let site = Site::new(engine, names, Primitive::Barrier);
-        site.admit_one_server("no count is agreed on")?;
-        let parties = Parties::new(&site, parties)?;
+    pub(crate) fn new(site: Site, parties: u32) -> Self {
+        let mut site = site;
+        site.refuse_several_servers("no count is agreed on");
+        let parties = Parties::new(&mut site, parties);
         let keys = [ARRIVED_SUFFIX, PASSED_SUFFIX].map(|suffix| site.key(suffix));
-        Ok(Self { site, keys, parties })
+        Self { site, keys, parties }
     }
 
-    /// Sets for how long arrivals are remembered after the last one: 24 h without it. Behind that nobody has
-    /// arrived.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for less than 1 s or more than 366 days.
-    pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
-        self.parties = self.parties.kept_for(&self.site, keep)?;
-        Ok(self)
+    /// Sets for how long arrivals are remembered after the last one: 24 h without it; 1 s to 366 days. Behind that
+    /// nobody has arrived.
+    #[must_use]
+    pub fn kept_for(mut self, keep: Duration) -> Self {
+        self.parties = self.parties.kept_for(&mut self.site, keep);
+        self
     }
 
     /// One of the parties: give each a name of its own, of 1 to 256 bytes. A process that begins again under the
     /// same name is the same party, and goes on in the present generation.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a name that is empty or too long.
-    pub fn party(&self, name: impl AsRef<[u8]>) -> Result<Party, Error> {
-        let name = name.as_ref();
-        admit(&self.site, name)?;
-        Ok(Party { barrier: self.clone(), name: name.into(), generation: None })
+    #[must_use]
+    pub fn party(&self, name: impl AsRef<[u8]>) -> Party {
+        let (name, mut barrier) = (name.as_ref(), self.clone());
+        if let Err(wrong) = party_name(name) {
+            barrier.site.refuse(wrong);
+        }
+        Party { barrier, name: name.into(), generation: None }
     }
 
     /// How far the present generation is. Changes nothing.
@@ -105,7 +99,7 @@ impl Barrier {
     /// # Cancel safety
     ///
     /// Dropping the future has no effect.
-    pub async fn look(&self) -> Result<Gathering, Error> {
+    pub async fn generation(&self) -> Result<Generation, Error> {
         self.ask(Purpose::Act, "look", 0, b"").await
     }
 
@@ -115,7 +109,7 @@ impl Barrier {
         how: &str,
         generation: u64,
         party: &[u8],
-    ) -> Result<Gathering, Error> {
+    ) -> Result<Generation, Error> {
         self.site.admit()?;
         let [parties, generation] = [self.parties.number.into(), generation].map(Decimal::new);
         let keep = self.parties.keep_ms();
@@ -124,9 +118,9 @@ impl Barrier {
             [b"2", &**arrived, passed, how.as_bytes(), &parties, &keep, &generation, party];
         let said = self.site.ask_twice(purpose, &BARRIER, &parameters, Said::read).await;
         match said {
-            Ok(Said::Open(generation)) => Ok(Gathering { generation, left: 0 }),
+            Ok(Said::Open(generation)) => Ok(Generation { generation, left: 0 }),
             Ok(Said::Closed(generation, left)) => {
-                Ok(Gathering { generation, left: left.unwrap_or(self.parties.number) })
+                Ok(Generation { generation, left: left.unwrap_or(self.parties.number) })
             }
             Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {
@@ -140,22 +134,23 @@ impl Barrier {
 impl Party {
     /// Arrives, without waiting for the others. A party counts once in a generation, however often it arrives.
     ///
-    /// Once all have arrived ([`Gathering::is_open`]), this party's next call arrives for the next generation.
+    /// Once all have arrived ([`Generation::is_open`]), this party's next call arrives for the next generation.
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) where a barrier with another number of parties is kept under the name.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, a number of parties or a time that cannot be, for several servers,
+    /// and where a barrier with another number of parties is kept under the name.
     /// Without an answer, as a request for a lock; then it is safe to arrive again.
     ///
     /// # Cancel safety
     ///
     /// When the future is dropped, the party may have arrived. Its next call goes on in the same generation.
-    pub async fn arrive(&mut self) -> Result<Gathering, Error> {
+    pub async fn arrive(&mut self) -> Result<Generation, Error> {
         let asked_at = clock::now();
         // An arrival that named no generation would count in the next one, if it was delivered late.
         let generation = match self.generation {
             Some(generation) => generation,
-            None => self.barrier.look().await?.generation,
+            None => self.barrier.generation().await?.generation,
         };
         self.generation = Some(generation);
         let arrived = self.barrier.ask(Purpose::Act, "arrive", generation, &self.name).await?;
@@ -183,7 +178,7 @@ impl Party {
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
     ///
-    /// let mut worker = locker.barrier("rounds", 3)?.party("worker-1")?;
+    /// let mut worker = locker.barrier("rounds", 3).party("worker-1");
     /// for round in 0..10 {
     ///     compute(round).await;
     ///     while !worker.wait(Duration::from_secs(60)).await?.is_open() {
@@ -194,7 +189,7 @@ impl Party {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn wait(&mut self, within: Duration) -> Result<Gathering, Error> {
+    pub async fn wait(&mut self, within: Duration) -> Result<Generation, Error> {
         let (began_at, site) = (clock::now(), self.barrier.site.clone());
         let arrived = site.in_limit(within, self.arrive()).await?;
         let left = within.saturating_sub(clock::now().since(began_at));
@@ -220,7 +215,7 @@ impl Party {
     }
 
     /// The next call is for the next generation, where this one is let go.
-    fn passed(&mut self, seen: Gathering) -> Gathering {
+    fn passed(&mut self, seen: Generation) -> Generation {
         if seen.is_open() {
             self.generation = Some(seen.generation + 1);
         }

@@ -11,16 +11,14 @@ use super::asking::Purpose;
 use super::site::{Failures, Site, in_millis};
 use super::stint::Stint;
 use super::vigil::Vigil;
-use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::machine::Script;
-use crate::names::{Key, Names};
+use crate::names::Key;
 use crate::owner::{Mark, Owner};
 use crate::policy::{Moment, Reading, Term, Units};
 use crate::scripts::script;
-use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("begin.lua");
 pub(super) const SUFFIX: &[u8] = b":idempotent";
@@ -36,7 +34,7 @@ const BUSY: Duration = Duration::from_millis(200);
 
 /// A request under an idempotency key, by [`Locker::idempotent`](crate::Locker::idempotent).
 #[must_use = "the request is carried out only if it is run"]
-pub struct Idempotent {
+pub struct IdempotentRequest {
     site: Site,
     fingerprint: Box<[u8]>,
     keep: Duration,
@@ -47,7 +45,7 @@ pub struct Idempotent {
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome<E> {
+pub enum RequestOutcome<E> {
     /// It was carried out here, with this result.
     Ran(Bytes),
     /// It was carried out before, with this result.
@@ -59,8 +57,8 @@ pub enum Outcome<E> {
         /// For how long its lease is good, unless it is renewed.
         left: Duration,
     },
-    /// Another request has the same key: its fingerprint differs.
-    Other,
+    /// Another request has had the same key: its fingerprint differs.
+    KeyReused,
 }
 
 /// An attempt to carry a request out.
@@ -70,9 +68,16 @@ pub struct Attempt {
     /// How often the request was started, this attempt included. Above 1, an earlier attempt may have done
     /// a part of it. With several servers an attempt counts that asked and did not begin.
     pub number: u64,
-    /// Rises with every attempt: a resource that keeps it from the attempt's read on refuses the late writes of
-    /// an earlier one.
-    pub fence: FencingToken,
+    fence: FencingToken,
+}
+
+impl Attempt {
+    /// The fencing token, which rises with every attempt: a resource that keeps it from the attempt's read on refuses
+    /// the late writes of an earlier one.
+    #[must_use]
+    pub fn fence(&self) -> FencingToken {
+        self.fence
+    }
 }
 
 /// What a server says.
@@ -84,38 +89,28 @@ enum Said {
     Other,
 }
 
-impl Idempotent {
-    pub(crate) fn new(
-        engine: Front,
-        names: Names,
-        fingerprint: &[u8],
-        keep: Duration,
-    ) -> Result<Self, Error> {
-        let site = Site::new(engine, names, Primitive::Idempotency);
+impl IdempotentRequest {
+    pub(crate) fn new(site: Site, fingerprint: &[u8], keep: Duration) -> Self {
+        let mut site = site;
         if fingerprint.len() > FINGERPRINT_BYTES_MAX {
             let (most, len) = (FINGERPRINT_BYTES_MAX, fingerprint.len());
-            let what =
-                format!("a fingerprint must be at most {most} bytes, not {len}: give a digest");
-            return Err(site.misuse(what));
+            site.refuse(format!(
+                "a fingerprint must be at most {most} bytes, not {len}: give a digest"
+            ));
         }
         if keep < Duration::from_secs(1) || keep > KEEP_MAX {
-            let (longest, keep) = (Units(KEEP_MAX), Units(keep));
-            let what = format!("a result must be kept for between 1 s and {longest}, not {keep}");
-            return Err(site.misuse(what));
+            let (longest, kept) = (Units(KEEP_MAX), Units(keep));
+            site.refuse(format!("a result must be kept for between 1 s and {longest}, not {kept}"));
         }
-        let term = site.term(TTL)?;
-        Ok(Self { site, fingerprint: fingerprint.into(), keep, term, wait: Duration::ZERO })
+        let term = site.term(TTL);
+        Self { site, fingerprint: fingerprint.into(), keep, term, wait: Duration::ZERO }
     }
 
     /// Sets how long an attempt that is cut off or ends without a result keeps others from trying again:
-    /// 10 s without it. It is renewed while the work runs.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a TTL below 10 ms or above 24 h.
-    pub fn ttl(mut self, ttl: Duration) -> Result<Self, Error> {
-        self.term = self.site.term(ttl)?;
-        Ok(self)
+    /// 10 s without it; 10 ms to 24 h. It is renewed while the work runs.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.term = self.site.term(ttl);
+        self
     }
 
     /// Waits until another caller has carried the request out, or cannot any more, for at most `wait`. The
@@ -128,7 +123,7 @@ impl Idempotent {
     /// Carries the request out, unless that was done before, or another caller does it now.
     ///
     /// The result has at most 32 KiB. If `work` fails, another caller may try again at once, and the error is
-    /// in [`Outcome::Failed`].
+    /// in [`RequestOutcome::Failed`].
     ///
     /// # Errors
     ///
@@ -136,7 +131,8 @@ impl Idempotent {
     /// or behind it, when whether its result is kept is not known, so that others may repeat it after the TTL.
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended: the work was dropped, or another attempt began before the
     /// server had its result; of several servers, a minority may have it, and a later caller may finish it.
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a result that is too long: it is not kept.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, fingerprint or time that cannot be, and for a result that is too
+    /// long: it is not kept.
     ///
     /// # Cancel safety
     ///
@@ -148,15 +144,15 @@ impl Idempotent {
     /// # async fn charge(_: leasehold::FencingToken) -> Result<Vec<u8>, std::io::Error> { Ok(vec![]) }
     /// # async fn example(locker: leasehold::Locker, digest: &[u8]) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
-    /// use leasehold::Outcome;
+    /// use leasehold::once::RequestOutcome;
     ///
     /// let day = Duration::from_secs(86_400);
-    /// let request = locker.idempotent("payment:8f2c", digest, day)?;
-    /// match request.run(async |attempt| charge(attempt.fence).await).await? {
-    ///     Outcome::Ran(receipt) | Outcome::Done(receipt) => println!("200 {receipt:?}"),
-    ///     Outcome::Running { left } => println!("409, Retry-After: {left:?}"),
-    ///     Outcome::Other => println!("422, the key was used for another request"),
-    ///     Outcome::Failed(error) => println!("500 {error}"),
+    /// let request = locker.idempotent("payment:8f2c", digest, day);
+    /// match request.run(async |attempt| charge(attempt.fence()).await).await? {
+    ///     RequestOutcome::Ran(receipt) | RequestOutcome::Done(receipt) => println!("200 {receipt:?}"),
+    ///     RequestOutcome::Running { left } => println!("409, Retry-After: {left:?}"),
+    ///     RequestOutcome::KeyReused => println!("422, the key was used for another request"),
+    ///     RequestOutcome::Failed(error) => println!("500 {error}"),
     ///     _ => {}
     /// }
     /// # Ok(())
@@ -165,15 +161,15 @@ impl Idempotent {
     pub async fn run<R: Into<Bytes>, E>(
         &self,
         work: impl AsyncFnOnce(&Attempt) -> Result<R, E>,
-    ) -> Result<Outcome<E>, Error> {
+    ) -> Result<RequestOutcome<E>, Error> {
         self.site.admit()?;
         let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
         let (said, asked_at) = self.begin(&owner, &key).await?;
         let attempt = match said {
             Said::Started(attempt) => attempt,
-            Said::Done(result) => return Ok(Outcome::Done(result)),
-            Said::Running(left) => return Ok(Outcome::Running { left }),
-            Said::Other => return Ok(Outcome::Other),
+            Said::Done(result) => return Ok(RequestOutcome::Done(result)),
+            Said::Running(left) => return Ok(RequestOutcome::Running { left }),
+            Said::Other => return Ok(RequestOutcome::KeyReused),
         };
         let mut stint = match self.agreement(&owner, &key) {
             Some(agreement) => Stint::promised(agreement, attempt.fence.get(), self.term, asked_at),
@@ -183,7 +179,7 @@ impl Idempotent {
             Ok(result) => result.into(),
             Err(error) => {
                 stint.give_up().await;
-                return Ok(Outcome::Failed(error));
+                return Ok(RequestOutcome::Failed(error));
             }
         };
         if result.len() > RESULT_BYTES_MAX {
@@ -193,7 +189,7 @@ impl Idempotent {
             return Err(self.site.misuse(what));
         }
         stint.finish(&result).await?;
-        Ok(Outcome::Ran(result))
+        Ok(RequestOutcome::Ran(result))
     }
 
     /// How several servers are asked.
@@ -332,9 +328,9 @@ impl Said {
     }
 }
 
-impl std::fmt::Debug for Idempotent {
+impl std::fmt::Debug for IdempotentRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Idempotent").field("keep", &self.keep).finish_non_exhaustive()
+        f.debug_struct("IdempotentRequest").field("keep", &self.keep).finish_non_exhaustive()
     }
 }
 

@@ -41,7 +41,7 @@ pub enum PrimitiveState {
         /// The last slot that was claimed.
         slot: SystemTime,
         /// What became of the run. A claim at most once counts as finished.
-        progress: Work,
+        progress: WorkState,
     },
     /// A request under an idempotency key.
     #[non_exhaustive]
@@ -49,7 +49,7 @@ pub enum PrimitiveState {
         /// How often the request was started.
         starts: u64,
         /// What became of the last start.
-        progress: Work,
+        progress: WorkState,
     },
     /// A latch, which is open where none is left.
     #[non_exhaustive]
@@ -74,7 +74,7 @@ pub enum PrimitiveState {
 /// How far work is that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Work {
+pub enum WorkState {
     /// Its lease has not ended.
     Running,
     /// Its end was recorded.
@@ -179,7 +179,7 @@ impl Row {
     }
 
     fn site(&self, engine: &Front, names: &Names) -> Site {
-        Site::new(engine.clone(), names.clone(), self.primitive)
+        Site::new(engine.clone(), Ok(names.clone()), self.primitive)
     }
 
     fn kept(&self, now_micros: u64, values: &[Value]) -> Option<Kept> {
@@ -252,7 +252,7 @@ fn once(values: &[Value], now: u64) -> Option<Shown> {
     let text = values[0].text()?;
     if let Some(agreed) = Agreed::read(&text) {
         let slot = agreed.value?.split(' ').next()?.parse().ok()?;
-        let state = PrimitiveState::Once { slot: moment(slot)?, progress: Work::Finished };
+        let state = PrimitiveState::Once { slot: moment(slot)?, progress: WorkState::Finished };
         return Some((state, Some(agreed.lease)));
     }
     let (owner, rest) = text.split_once(' ')?;
@@ -324,11 +324,11 @@ impl<'a> Agreed<'a> {
     }
 }
 
-fn progress(is_finished: bool, ends: u64, now_micros: u64) -> Work {
+fn progress(is_finished: bool, ends: u64, now_micros: u64) -> WorkState {
     match is_finished {
-        true => Work::Finished,
-        false if ends > now_micros / 1000 => Work::Running,
-        false => Work::Unfinished,
+        true => WorkState::Finished,
+        false if ends > now_micros / 1000 => WorkState::Running,
+        false => WorkState::Unfinished,
     }
 }
 

@@ -5,15 +5,13 @@ use std::time::Duration;
 use leasehold_resp::{Decimal, Frame};
 
 use super::asking::Purpose;
-use super::parties::{Parties, admit};
+use super::parties::{Parties, party_name};
 use super::site::Site;
-use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
-use crate::names::{Key, Names};
+use crate::names::Key;
 use crate::scripts::script;
-use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("latch.lua");
 pub(super) const PARTIES_SUFFIX: &[u8] = b":latch";
@@ -30,7 +28,7 @@ pub struct Latch {
 /// How far a latch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Progress {
+pub enum LatchState {
     /// All parties have counted down.
     Open,
     /// Some have not.
@@ -40,7 +38,7 @@ pub enum Progress {
     },
 }
 
-impl Progress {
+impl LatchState {
     /// Whether all parties have counted down.
     #[must_use]
     pub fn is_open(self) -> bool {
@@ -58,23 +56,20 @@ enum Said {
 }
 
 impl Latch {
-    pub(crate) fn new(engine: Front, names: Names, parties: u32) -> Result<Self, Error> {
-        let site = Site::new(engine, names, Primitive::Latch);
-        site.admit_one_server("no count is agreed on")?;
-        let parties = Parties::new(&site, parties)?;
+    pub(crate) fn new(site: Site, parties: u32) -> Self {
+        let mut site = site;
+        site.refuse_several_servers("no count is agreed on");
+        let parties = Parties::new(&mut site, parties);
         let keys = [PARTIES_SUFFIX, OPEN_SUFFIX].map(|suffix| site.key(suffix));
-        Ok(Self { site, keys, parties })
+        Self { site, keys, parties }
     }
 
     /// Sets for how long the latch is remembered after a party has counted down, and after it has opened: 24 h
-    /// without it. Behind that it is closed again, and no party has counted down.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for less than 1 s or more than 366 days.
-    pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
-        self.parties = self.parties.kept_for(&self.site, keep)?;
-        Ok(self)
+    /// without it; 1 s to 366 days. Behind that it is closed again, and no party has counted down.
+    #[must_use]
+    pub fn kept_for(mut self, keep: Duration) -> Self {
+        self.parties = self.parties.kept_for(&mut self.site, keep);
+        self
     }
 
     /// Counts a party down. A party counts once, however often it comes: give each a name of its own, of at
@@ -82,8 +77,8 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a party's name that is empty or too long, and where a latch with
-    /// another number of parties is kept under the name. Without an answer, as a request for a lock; then it is safe
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, a number of parties or a time that cannot be, for several servers,
+    /// and where a latch with another number of parties is kept under the name. Without an answer, as a request for a lock; then it is safe
     /// to count the party down again.
     ///
     /// # Cancel safety
@@ -94,14 +89,15 @@ impl Latch {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let ready = locker.latch("deploy:42", 3)?;
+    /// let ready = locker.latch("deploy:42", 3);
     /// ready.count_down("worker-1").await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn count_down(&self, party: impl AsRef<[u8]>) -> Result<Progress, Error> {
+    pub async fn count_down(&self, party: impl AsRef<[u8]>) -> Result<LatchState, Error> {
         let (party, asked_at) = (party.as_ref(), clock::now());
-        admit(&self.site, party)?;
+        self.site.admit()?;
+        party_name(party).map_err(|wrong| self.site.misuse(wrong))?;
         let said = self.ask(Purpose::Act, "down", party).await?;
         self.site.note("counted", asked_at);
         Ok(said)
@@ -116,7 +112,7 @@ impl Latch {
     /// # Cancel safety
     ///
     /// Dropping the future has no effect.
-    pub async fn look(&self) -> Result<Progress, Error> {
+    pub async fn state(&self) -> Result<LatchState, Error> {
         self.ask(Purpose::Act, "look", b"").await
     }
 
@@ -135,14 +131,14 @@ impl Latch {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let ready = locker.latch("deploy:42", 3)?;
+    /// let ready = locker.latch("deploy:42", 3);
     /// if !ready.wait(std::time::Duration::from_secs(60)).await?.is_open() {
     ///     eprintln!("not all are ready");
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn wait(&self, within: Duration) -> Result<Progress, Error> {
+    pub async fn wait(&self, within: Duration) -> Result<LatchState, Error> {
         let began_at = clock::now();
         let watch = self.site.watch(&self.keys[1]);
         let ask = || async {
@@ -153,11 +149,16 @@ impl Latch {
         self.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         match opened {
             Some(progress) => Ok(progress),
-            None => self.site.in_limit(self.site.command_timeout(), self.look()).await,
+            None => self.site.in_limit(self.site.command_timeout(), self.state()).await,
         }
     }
 
-    async fn ask(&self, purpose: Purpose<'_>, how: &str, party: &[u8]) -> Result<Progress, Error> {
+    async fn ask(
+        &self,
+        purpose: Purpose<'_>,
+        how: &str,
+        party: &[u8],
+    ) -> Result<LatchState, Error> {
         self.site.admit()?;
         let parties = Decimal::new(self.parties.number.into());
         let keep = self.parties.keep_ms();
@@ -165,9 +166,9 @@ impl Latch {
         let parameters = [b"2", &**counted, open, how.as_bytes(), &parties, &keep, party];
         let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
         match said {
-            Ok(Said::Open) => Ok(Progress::Open),
+            Ok(Said::Open) => Ok(LatchState::Open),
             Ok(Said::Closed(left)) => {
-                Ok(Progress::Closed { left: left.unwrap_or(self.parties.number) })
+                Ok(LatchState::Closed { left: left.unwrap_or(self.parties.number) })
             }
             Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {

@@ -14,16 +14,13 @@ use tokio::time::sleep;
 use super::asking::Purpose;
 use super::rate::Rate;
 use super::site::{Failures, Site};
-use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
-use crate::names::Names;
 use crate::net::reason::Reason;
 use crate::policy::{Moment, Units};
 use crate::race::{next, timeout};
 use crate::scripts::script;
-use crate::stats::Primitive;
 
 mod said;
 
@@ -39,7 +36,7 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// A rate limit that all processes share, by [`Locker::limit`](crate::Locker::limit). Clones are cheap, and
 /// share the tokens that were taken ahead.
 #[derive(Clone)]
-pub struct Limit {
+pub struct RateLimit {
     site: Site,
     /// The rate of the whole, and what each server gives of it.
     rate: Rate,
@@ -76,7 +73,7 @@ impl Allowance {
 /// What a limit answers to a caller that would wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Booking {
+pub enum Reservation {
     /// The tokens are taken, for a moment that is still to come.
     Booked {
         /// How long to wait before what the tokens are for.
@@ -100,35 +97,37 @@ struct Stock {
     refused_until: Moment,
 }
 
-impl Limit {
-    pub(crate) fn new(engine: Front, names: Names, rate: Rate) -> Result<Self, Error> {
-        let site = Site::new(engine, names, Primitive::Limit);
-        let share = rate.shared_by(site.servers()).map_err(|what| site.misuse(what))?;
-        Ok(Self { site, rate, share, ahead: 1, stock: Arc::default() })
+impl RateLimit {
+    pub(crate) fn new(site: Site, rate: Rate) -> Self {
+        let mut site = site;
+        let share = rate.shared_by(site.servers()).unwrap_or_else(|wrong| {
+            site.refuse(wrong);
+            rate
+        });
+        Self { site, rate, share, ahead: 1, stock: Arc::default() }
     }
 
-    /// Takes up to `tokens` at once from the server, and serves later calls of this process from them: a
-    /// hot limit then costs one command for that many calls. A refusal is remembered likewise, until there
+    /// Takes up to `tokens` at once from the server, 1 to the limit's burst, and serves later calls of this process from
+    /// them: a hot limit then costs one command for that many calls. A refusal is remembered likewise, until there
     /// can be tokens again.
     ///
     /// Tokens taken ahead are good for as long as as many take to come back. So, in any span of time, at
     /// most these are let through beside the burst and the rate's share of the span.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for 0, or for more than the limit's burst.
-    pub fn taken_ahead(mut self, tokens: u32) -> Result<Self, Error> {
-        self.check(tokens)?;
+    #[must_use]
+    pub fn prefetch(mut self, tokens: u32) -> Self {
+        if let Err(wrong) = self.takeable(tokens) {
+            self.site.refuse(wrong);
+        }
         self.ahead = tokens;
         self.stock = Arc::default();
-        Ok(self)
+        self
     }
 
     /// Takes tokens if there are enough, and says otherwise when there will be. It does not wait.
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for 0 tokens or more than the burst, and where another rate is kept under
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name or a rate that cannot be, for 0 tokens or more than the burst, and where another rate is kept under
     /// the same name: the error names both. Without an answer, as a request for a lock:
     /// [`Unavailable`](crate::ErrorKind::Unavailable), or [`Error::is_unknown`] if the tokens may have been taken.
     /// Whether such a call is let through is for the caller to decide.
@@ -141,9 +140,9 @@ impl Limit {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// use leasehold::{Allowance, Rate};
+    /// use leasehold::limits::{Allowance, Rate};
     ///
-    /// let limit = locker.limit("mails", Rate::new(100, std::time::Duration::from_secs(1)))?;
+    /// let limit = locker.limit("mails", Rate::new(100, std::time::Duration::from_secs(1)));
     /// match limit.take(1).await? {
     ///     Allowance::Allowed { left } => println!("go on, {left} left"),
     ///     Allowance::Refused { retry_after } => println!("429, Retry-After: {retry_after:?}"),
@@ -169,12 +168,12 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// As [`Limit::take`]; and [`Misuse`](crate::ErrorKind::Misuse) if `within` is longer than 24 h.
+    /// As [`RateLimit::take`]; and [`Misuse`](crate::ErrorKind::Misuse) if `within` is longer than 24 h.
     ///
     /// # Cancel safety
     ///
     /// When the future is dropped, the tokens may have been taken: they are not given back.
-    pub async fn reserve(&self, tokens: u32, within: Duration) -> Result<Booking, Error> {
+    pub async fn reserve(&self, tokens: u32, within: Duration) -> Result<Reservation, Error> {
         self.check(tokens)?;
         if within > WAIT_MAX {
             let (longest, within) = (Units(WAIT_MAX), Units(within));
@@ -182,8 +181,8 @@ impl Limit {
             return Err(self.site.misuse(what));
         }
         Ok(match self.ask(Wish { least: tokens, most: tokens, within }).await? {
-            Said::Taken { starts_in, .. } => Booking::Booked { starts_in },
-            said => Booking::Refused { retry_after: said.retry_after() },
+            Said::Taken { starts_in, .. } => Reservation::Booked { starts_in },
+            said => Reservation::Refused { retry_after: said.retry_after() },
         })
     }
 
@@ -191,50 +190,52 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// As [`Limit::reserve`].
+    /// As [`RateLimit::reserve`].
     ///
     /// # Cancel safety
     ///
-    /// As [`Limit::reserve`].
+    /// As [`RateLimit::reserve`].
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
-    /// use leasehold::Rate;
+    /// use leasehold::limits::Rate;
     ///
     /// // One request every 200 ms over all processes.
-    /// let pace = locker.limit("crawler:example.org", Rate::new(5, Duration::from_secs(1)).burst(1))?;
-    /// while pace.pace(1, Duration::from_secs(60)).await?.is_allowed() {
+    /// let fetches = locker.limit("crawler:example.org", Rate::new(5, Duration::from_secs(1)).burst(1));
+    /// while fetches.wait(1, Duration::from_secs(60)).await?.is_allowed() {
     ///     // fetch a page
     /// #   break;
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn pace(&self, tokens: u32, within: Duration) -> Result<Allowance, Error> {
+    pub async fn wait(&self, tokens: u32, within: Duration) -> Result<Allowance, Error> {
         match self.reserve(tokens, within).await? {
-            Booking::Booked { starts_in } => {
+            Reservation::Booked { starts_in } => {
                 if !starts_in.is_zero() {
                     sleep(starts_in).await;
                 }
                 Ok(Allowance::Allowed { left: 0 })
             }
-            Booking::Refused { retry_after } => Ok(Allowance::Refused { retry_after }),
+            Reservation::Refused { retry_after } => Ok(Allowance::Refused { retry_after }),
         }
     }
 
     fn check(&self, tokens: u32) -> Result<(), Error> {
         self.site.admit()?;
+        self.takeable(tokens).map_err(|wrong| self.site.misuse(wrong))
+    }
+
+    fn takeable(&self, tokens: u32) -> Result<(), String> {
         let most = self.share.tokens_max();
         if (1..=most).contains(&tokens) {
             return Ok(());
         }
         let each = if self.site.servers() > 1 { ", the share of each server" } else { "" };
-        Err(self
-            .site
-            .misuse(format!("between 1 and {most} tokens can be taken{each}, not {tokens}")))
+        Err(format!("between 1 and {most} tokens can be taken{each}, not {tokens}"))
     }
 
     /// One caller at a time, so that all callers wait for the same tokens.
@@ -348,9 +349,9 @@ fn random_below(end: usize) -> usize {
     random % end
 }
 
-impl std::fmt::Debug for Limit {
+impl std::fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limit").field("rate", &self.rate).finish_non_exhaustive()
+        f.debug_struct("RateLimit").field("rate", &self.rate).finish_non_exhaustive()
     }
 }
 

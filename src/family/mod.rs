@@ -18,7 +18,7 @@ pub(crate) mod once;
 mod parties;
 mod purpose;
 pub(crate) mod rate;
-mod site;
+pub(crate) mod site;
 mod slots;
 mod stint;
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) static NOMINATE: Script = script!("nominate.lua");
 /// Why too few servers answer.
 pub(crate) async fn nominate(engine: Front, names: Names, candidate: &str) -> Result<bool, Error> {
     let (queue, asked_at) = (names.queue(), clock::now());
-    let site = Site::new(engine, names, Primitive::Election);
+    let site = Site::new(engine, Ok(names), Primitive::Election);
     site.admit()?;
     let parameters = [b"1", &*queue, candidate.as_bytes()];
     // One of several servers has the queue, and which one it is depends on the candidate that asks.

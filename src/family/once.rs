@@ -13,15 +13,13 @@ use super::asking::Purpose;
 use super::site::Site;
 use super::slots::{self, Claim, Schedule};
 use super::stint::Stint;
-use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
-use crate::names::{Key, Names};
+use crate::names::Key;
 use crate::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
 use crate::scripts::script;
-use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("once.lua");
 pub(super) const SUFFIX: &[u8] = b":once";
@@ -37,7 +35,7 @@ const APART_MAX: Duration = Duration::from_secs(60 * 60);
 ///
 /// ```
 /// use std::time::Duration;
-/// use leasehold::Slot;
+/// use leasehold::once::Slot;
 ///
 /// let hourly = Slot::every(Duration::from_secs(3600)); // at the full hour, UTC
 /// # let _ = hourly;
@@ -97,7 +95,7 @@ impl Slot {
 
 /// A job that runs once in a slot, by [`Locker::once`](crate::Locker::once).
 #[must_use = "the job runs only if it is asked to"]
-pub struct Once {
+pub struct Job {
     site: Site,
     slot: Slot,
     arguments: (String, String),
@@ -108,7 +106,7 @@ pub struct Once {
 /// What came of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Turn<T> {
+pub enum JobOutcome<T> {
     /// The job ran here, with this output.
     Ran {
         /// What the job returned.
@@ -154,28 +152,27 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Claimed { run: Run, next_in: Option<Duration> },
-    Refused(Turn<()>),
+    Refused(JobOutcome<()>),
 }
 
-impl Once {
-    pub(crate) fn new(engine: Front, names: Names, slot: Slot) -> Result<Self, Error> {
-        let site = Site::new(engine, names, Primitive::Once);
-        let arguments = slot.arguments().map_err(|what| site.misuse(what))?;
-        Ok(Self { site, slot, arguments, term: None })
+impl Job {
+    pub(crate) fn new(site: Site, slot: Slot) -> Self {
+        let mut site = site;
+        let arguments = slot.arguments().unwrap_or_else(|wrong| {
+            site.refuse(wrong);
+            Default::default()
+        });
+        Self { site, slot, arguments, term: None }
     }
 
     /// Has the slot run again, by the next caller, if its run does not finish: because it fails, its process
     /// ends, or it is cut off for longer than `ttl`. So the job may run twice, though never at the same time
     /// while servers and clocks keep their promises; and runs of one job do not overlap, whichever slots they
-    /// are of.
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a TTL below 10 ms or above 24 h, and with several servers.
-    pub fn at_least_once(mut self, ttl: Duration) -> Result<Self, Error> {
-        self.site.admit_one_server("whether a run has finished is not agreed on")?;
-        self.term = Some(self.site.term(ttl)?);
-        Ok(self)
+    /// are of. The TTL is 10 ms to 24 h, and there is one server, a Cluster or a Sentinel service.
+    pub fn at_least_once(mut self, ttl: Duration) -> Self {
+        self.site.refuse_several_servers("whether a run has finished is not agreed on");
+        self.term = Some(self.site.term(ttl));
+        self
     }
 
     /// Runs `job` if the slot is due and nobody has claimed it or a later one. It does not wait.
@@ -189,7 +186,7 @@ impl Once {
     /// run, and the slot may be claimed. With several servers also [`Contended`](crate::ErrorKind::Contended), if
     /// callers were in one another's way again and again: the job did not run here. Of a job that runs at least once
     /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended: the job was dropped, or another run began before the
-    /// server heard that it was finished.
+    /// server heard that it was finished. [`Misuse`](crate::ErrorKind::Misuse) for a name, slot or TTL that cannot be.
     ///
     /// # Cancel safety
     ///
@@ -201,14 +198,14 @@ impl Once {
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
-    /// use leasehold::{Slot, Turn};
+    /// use leasehold::once::{JobOutcome, Slot};
     ///
-    /// let nightly = locker.once("report", Slot::every(Duration::from_secs(86_400)))?;
+    /// let nightly = locker.once("report", Slot::every(Duration::from_secs(86_400)));
     /// let turn = nightly.run(async |run| {
     ///     println!("the report of {:?}", run.slot);
     ///     Ok::<_, std::convert::Infallible>(())
     /// });
-    /// if let Turn::Taken { .. } = turn.await? {
+    /// if let JobOutcome::Taken { .. } = turn.await? {
     ///     println!("another host has run it");
     /// }
     /// # Ok(())
@@ -217,7 +214,7 @@ impl Once {
     pub async fn run<T, E>(
         &self,
         job: impl AsyncFnOnce(&Run) -> Result<T, E>,
-    ) -> Result<Turn<Result<T, E>>, Error> {
+    ) -> Result<JobOutcome<Result<T, E>>, Error> {
         self.site.admit()?;
         let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
         let asked_at = clock::now();
@@ -242,7 +239,7 @@ impl Once {
             }
         };
         let next_in = next_in.map(|next_in| next_in.saturating_sub(clock::now().since(asked_at)));
-        Ok(Turn::Ran { output, next_in })
+        Ok(JobOutcome::Ran { output, next_in })
     }
 
     async fn claim(&self, owner: &Owner) -> Result<Said, Error> {
@@ -273,19 +270,19 @@ impl Once {
 fn outcome_of(said: Option<&Said>) -> &'static str {
     match said {
         Some(Said::Claimed { .. }) => "claimed",
-        Some(Said::Refused(Turn::Running { .. })) => "running",
-        Some(Said::Refused(Turn::Early { .. })) => "early",
+        Some(Said::Refused(JobOutcome::Running { .. })) => "running",
+        Some(Said::Refused(JobOutcome::Early { .. })) => "early",
         Some(Said::Refused(_)) => "taken",
         None => "failed",
     }
 }
 
-impl Turn<()> {
-    fn without_output<T>(self) -> Turn<T> {
+impl JobOutcome<()> {
+    fn without_output<T>(self) -> JobOutcome<T> {
         match self {
-            Self::Taken { last, next_in } => Turn::Taken { last, next_in },
-            Self::Running { slot, left } => Turn::Running { slot, left },
-            Self::Early { due_in } => Turn::Early { due_in },
+            Self::Taken { last, next_in } => JobOutcome::Taken { last, next_in },
+            Self::Running { slot, left } => JobOutcome::Running { slot, left },
+            Self::Early { due_in } => JobOutcome::Early { due_in },
             Self::Ran { .. } => unreachable!("a server runs no job"),
         }
     }
@@ -302,10 +299,10 @@ impl Said {
                 Self::Claimed { run, next_in: next_in(ms) }
             }
             Claim::Taken { last, next_in: ms } => {
-                Self::Refused(Turn::Taken { last: last.and_then(time), next_in: next_in(ms) })
+                Self::Refused(JobOutcome::Taken { last: last.and_then(time), next_in: next_in(ms) })
             }
             Claim::Early { due_in } => {
-                Self::Refused(Turn::Early { due_in: Duration::from_millis(due_in) })
+                Self::Refused(JobOutcome::Early { due_in: Duration::from_millis(due_in) })
             }
         })
     }
@@ -326,12 +323,14 @@ impl Said {
                 Self::Claimed { run, next_in: millis(next_in) }
             }
             (b"taken", &[last @ (-1..), next_in @ (-1..)]) => {
-                Self::Refused(Turn::Taken { last: time(last), next_in: millis(next_in) })
+                Self::Refused(JobOutcome::Taken { last: time(last), next_in: millis(next_in) })
             }
             (b"running", &[left @ (1..), slot @ (0..)]) => {
-                Self::Refused(Turn::Running { slot: time(slot)?, left: millis(left)? })
+                Self::Refused(JobOutcome::Running { slot: time(slot)?, left: millis(left)? })
             }
-            (b"early", &[due_in @ (1..)]) => Self::Refused(Turn::Early { due_in: millis(due_in)? }),
+            (b"early", &[due_in @ (1..)]) => {
+                Self::Refused(JobOutcome::Early { due_in: millis(due_in)? })
+            }
             _ => return None,
         })
     }
@@ -350,9 +349,9 @@ fn time(number: i64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(millis(number)?)
 }
 
-impl std::fmt::Debug for Once {
+impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Once").field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("Job").field("slot", &self.slot).finish_non_exhaustive()
     }
 }
 

@@ -24,33 +24,25 @@ pub(super) struct Parties {
 }
 
 impl Parties {
-    /// Parties that are remembered for a day.
-    ///
-    /// # Errors
-    ///
-    /// None, or too many.
-    pub(super) fn new(site: &Site, number: u32) -> Result<Self, Error> {
+    /// Parties that are remembered for a day; none, or too many, are refused.
+    pub(super) fn new(site: &mut Site, number: u32) -> Self {
         if !(1..=PARTIES_MAX).contains(&number) {
             let what = site.what();
             let text = format!("a {what} has between 1 and {PARTIES_MAX} parties, not {number}");
-            return Err(site.misuse(text));
+            site.refuse(text);
         }
-        Ok(Self { number, keep: KEEP })
+        Self { number, keep: KEEP }
     }
 
-    /// Parties that are remembered for this time.
-    ///
-    /// # Errors
-    ///
-    /// Less than a second, or more than a year and a day.
-    pub(super) fn kept_for(self, site: &Site, keep: Duration) -> Result<Self, Error> {
+    /// Parties that are remembered for this time; less than a second, or more than a year and a day, is refused.
+    pub(super) fn kept_for(self, site: &mut Site, keep: Duration) -> Self {
         if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
-            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
+            let [least, most, kept] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
             let what = site.what();
-            let text = format!("a {what} must be kept for between {least} and {most}, not {keep}");
-            return Err(site.misuse(text));
+            let text = format!("a {what} must be kept for between {least} and {most}, not {kept}");
+            site.refuse(text);
         }
-        Ok(Self { keep, ..self })
+        Self { keep, ..self }
     }
 
     /// Their time as scripts take it, in milliseconds.
@@ -73,11 +65,9 @@ impl Parties {
 /// # Errors
 ///
 /// None, or one that is too long.
-pub(super) fn admit(site: &Site, name: &[u8]) -> Result<(), Error> {
-    let len = name.len();
-    if !(1..=NAME_BYTES_MAX).contains(&len) {
-        let text = format!("a party's name has between 1 and {NAME_BYTES_MAX} bytes, not {len}");
-        return Err(site.misuse(text));
+pub(super) fn party_name(name: &[u8]) -> Result<(), String> {
+    match name.len() {
+        1..=NAME_BYTES_MAX => Ok(()),
+        len => Err(format!("a party's name has between 1 and {NAME_BYTES_MAX} bytes, not {len}")),
     }
-    Ok(())
 }

@@ -16,7 +16,7 @@ const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 ///
 /// ```
 /// use std::time::Duration;
-/// use leasehold::Rate;
+/// use leasehold::limits::Rate;
 ///
 /// // One every 600 ms, and up to 20 at once after 12 s without any.
 /// let rate = Rate::new(100, Duration::from_secs(60)).burst(20);

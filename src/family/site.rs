@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::api::Locker as Front;
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
 use crate::machine::Script;
-use crate::names::{Key, Names};
+use crate::names::{InvalidName, Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};
 use crate::race::timeout;
@@ -25,10 +26,18 @@ pub(super) type Failures = Vec<(usize, Reason)>;
 
 /// See the module's documentation.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(crate) struct Site {
     engine: Front,
     names: Names,
     primitive: Primitive,
+    wrong: Option<Wrong>,
+}
+
+/// Why nothing of it can be, which its first question is told.
+#[derive(Clone)]
+enum Wrong {
+    Name(InvalidName),
+    Wish(Arc<str>),
 }
 
 /// A span as scripts read it, in milliseconds.
@@ -37,8 +46,21 @@ pub(super) fn in_millis(span: Duration) -> Decimal {
 }
 
 impl Site {
-    pub(super) fn new(engine: Front, names: Names, primitive: Primitive) -> Self {
-        Self { engine, names, primitive }
+    pub(crate) fn new(
+        engine: Front,
+        names: Result<Names, InvalidName>,
+        primitive: Primitive,
+    ) -> Self {
+        let (names, wrong) = match names {
+            Ok(names) => (names, None),
+            Err(wrong) => (Names::of_nothing(), Some(Wrong::Name(wrong))),
+        };
+        Self { engine, names, primitive, wrong }
+    }
+
+    /// Lets nothing be asked, because of what the caller asked for: the first such reason counts.
+    pub(super) fn refuse(&mut self, what: String) {
+        self.wrong.get_or_insert_with(|| Wrong::Wish(what.into()));
     }
 
     /// How many servers there are.
@@ -183,24 +205,32 @@ impl Site {
         }
     }
 
-    /// The terms of a lease that lasts for this long.
-    pub(super) fn term(&self, ttl: Duration) -> Result<Term, Error> {
-        Term::new(ttl, None).map_err(|wrong| self.misuse(wrong.to_string()))
+    /// The terms of a lease that lasts for this long; a time that cannot be is refused.
+    pub(super) fn term(&mut self, ttl: Duration) -> Term {
+        Term::new(ttl, None).unwrap_or_else(|wrong| {
+            self.refuse(wrong.to_string());
+            Term::DEFAULT
+        })
     }
 
     /// Refuses several servers, on which there is no answer: `what` says so.
-    pub(super) fn admit_one_server(&self, what: &str) -> Result<(), Error> {
-        match self.servers() {
-            1 => Ok(()),
-            servers => Err(self.misuse(format!(
+    pub(super) fn refuse_several_servers(&mut self, what: &str) {
+        let servers = self.servers();
+        if servers > 1 {
+            self.refuse(format!(
                 "{what} among {servers} servers: connect to one server, a Cluster or a Sentinel service"
-            ))),
+            ));
         }
     }
 
-    /// Refuses whatever comes after a shutdown.
+    /// Refuses what cannot be, and whatever comes after a shutdown.
     pub(super) fn admit(&self) -> Result<(), Error> {
-        if self.engine.is_shut_down() { Err(self.shut_down(Closed)) } else { Ok(()) }
+        match &self.wrong {
+            Some(Wrong::Name(wrong)) => Err(Error::misuse(wrong)),
+            Some(Wrong::Wish(wrong)) => Err(self.misuse((**wrong).to_owned())),
+            None if self.engine.is_shut_down() => Err(self.shut_down(Closed)),
+            None => Ok(()),
+        }
     }
 
     /// Counts an answer to what was asked at `asked_at`, and tells the observer and subscribers.

@@ -19,7 +19,7 @@ impl<F: Fencing> Guard<F> {
     /// [`Locker::inspect`](crate::Locker::inspect) shows the guard's label under another owner.
     ///
     /// Of several servers, those that restart without their data vote again after
-    /// [`Builder::longest_ttl`](crate::Builder::longest_ttl), and have forgotten a ticket that is good for longer:
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), and have forgotten a ticket that is good for longer:
     /// others may acquire the lock then, and the ticket is spent.
     ///
     /// The text of a ticket is a secret: see [`Ticket`].

@@ -22,7 +22,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_ticket_spent`] if the ticket was adopted before, its time is over, or the lock was stolen,
+    /// [`Lost`](crate::ErrorKind::Lost) if the ticket was adopted before, its time is over, or the lock was stolen,
     /// broken or deleted. [`Misuse`](crate::ErrorKind::Misuse) if the ticket's lock is not below this locker's
     /// [`key_prefix`](crate::Builder::key_prefix), or its servers or quorum are not this locker's. In a Cluster
     /// slot that is moving [`Unavailable`](crate::ErrorKind::Unavailable): the ticket stays good.
@@ -35,10 +35,12 @@ impl Locker {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker, job: String) -> Result<(), leasehold::Error> {
+    /// use leasehold::ErrorKind;
+    ///
     /// let ticket: leasehold::Ticket = job.parse()?; // as it came with the job
     /// match locker.adopt(&ticket).await {
     ///     Ok(guard) => guard.release().await?,
-    ///     Err(error) if error.is_ticket_spent() => eprintln!("too late, or done by another: {error}"),
+    ///     Err(error) if error.kind() == ErrorKind::Lost => eprintln!("too late, or done by another: {error}"),
     ///     Err(error) => return Err(error),
     /// }
     /// # Ok(())

@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::Locker;
 use crate::error::Error;
 use crate::family::nomination::nominate;
-use crate::fencing::FencingToken;
 use crate::guard::Guard;
-use crate::names::Names;
+use crate::names::{InvalidName, Names};
 use crate::policy::Wait;
 use crate::request::{Acquire, LockRequest};
 
@@ -22,7 +21,7 @@ use crate::request::{Acquire, LockRequest};
 #[derive(Clone)]
 pub struct Election {
     pub(super) locker: Locker,
-    pub(super) names: Names,
+    pub(super) names: Result<Names, InvalidName>,
 }
 
 /// One candidate's wait for office: set what differs from the locker's defaults, then `.await` it.
@@ -52,11 +51,12 @@ pub struct Campaigning {
     acquire: Acquire,
 }
 
-/// The office of an election, until its holder resigns, loses it, or drops this.
+/// The office of an election, until its holder releases it, loses it, or drops this.
 ///
 /// It is the [`Guard`] of the election's lock: [`Guard::run`] cancels work when the leader is deposed,
-/// [`Guard::lost`] resolves then, and [`Guard::remaining`] says for how long nobody else can lead.
-#[must_use = "a leadership that is dropped is resigned"]
+/// [`Guard::lost`] resolves then, and [`Guard::remaining`] says for how long nobody else can lead. The lock's fencing
+/// token is the leader's term, larger than that of every leader before: [`Guard::fence`].
+#[must_use = "a leadership that is dropped is released"]
 #[derive(Debug)]
 pub struct Leadership {
     guard: Guard,
@@ -68,27 +68,24 @@ impl Locker {
     ///
     /// The name is that of the lock that the leader holds: use it for nothing else.
     ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name.
-    ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let election = locker.elect("scheduler")?;
+    /// let election = locker.elect("scheduler");
     /// loop {
     ///     let lead = election.campaign("host-7").priority(2).await?;
-    ///     match lead.run(schedule(lead.term())).await {
-    ///         Ok(()) => return lead.resign().await,
+    ///     match lead.run(schedule(lead.fence())).await {
+    ///         Ok(()) => return lead.release().await,
     ///         Err(deposed) => eprintln!("{deposed}"),
     ///     }
     /// }
-    /// # async fn schedule(term: leasehold::FencingToken) {}
+    /// # async fn schedule(fence: leasehold::FencingToken) {}
     /// # }
     /// ```
-    pub fn elect(&self, name: impl AsRef<[u8]>) -> Result<Election, Error> {
-        Ok(Election { names: self.name(name.as_ref())?, locker: self.clone() })
+    #[must_use]
+    pub fn elect(&self, name: impl AsRef<[u8]>) -> Election {
+        Election { names: self.names(name.as_ref()), locker: self.clone() }
     }
 }
 
@@ -100,19 +97,19 @@ impl Election {
     /// It waits until the candidate leads, unless [`Campaign::wait_at_most`] limits that.
     pub fn campaign(&self, candidate: impl AsRef<str>) -> Campaign {
         let candidate = candidate.as_ref();
-        let names = match candidate.is_empty() {
-            false => Ok([self.names.clone()].into_iter().collect()),
-            true => Err(Error::misuse("the name of a candidate must not be empty")),
+        let names = match (candidate.is_empty(), self.names()) {
+            (false, names) => names.map(|names| [names].into_iter().collect()),
+            (true, _) => Err(Error::misuse("the name of a candidate must not be empty")),
         };
         let request = self.locker.request(names, Wait::Forever).label(candidate).candidacy(0);
         Campaign { request }
     }
 
     /// Puts the candidate with this name first in line, whatever its priority: it leads when the present leader
-    /// resigns, or is deposed. Whether a candidate with this name waits.
+    /// releases the office, or is deposed. Whether a candidate with this name waits.
     ///
-    /// So a leader resigns to a named candidate, and an operator moves the office to another host:
-    /// nominate, then have the leader resign. A candidate with a priority that campaigns between the two goes
+    /// So a leader releases the office to a named candidate, and an operator moves the office to another host:
+    /// nominate, then have the leader release it. A candidate with a priority that campaigns between the two goes
     /// before one with a smaller priority, nominated or not. One that withdraws between the two is passed over.
     ///
     /// Of several servers, one has the line, and all are asked.
@@ -129,18 +126,22 @@ impl Election {
     ///
     /// ```no_run
     /// # async fn example(
-    /// #     election: leasehold::Election,
-    /// #     lead: leasehold::Leadership,
+    /// #     election: leasehold::election::Election,
+    /// #     lead: leasehold::election::Leadership,
     /// # ) -> Result<(), leasehold::Error> {
     /// if election.nominate("host-8").await? {
-    ///     lead.resign().await?;
+    ///     lead.release().await?;
     /// }
     /// # Ok(())
     /// # }
     /// ```
     pub async fn nominate(&self, candidate: impl AsRef<str>) -> Result<bool, Error> {
         let engine = self.locker.engine.clone();
-        nominate(engine, self.names.clone(), candidate.as_ref()).await
+        nominate(engine, self.names()?, candidate.as_ref()).await
+    }
+
+    fn names(&self) -> Result<Names, Error> {
+        self.names.clone().map_err(Error::misuse)
     }
 }
 
@@ -185,16 +186,8 @@ impl Future for Campaigning {
 }
 
 impl Leadership {
-    /// The term: the fencing token of the lease, larger than that of every leader before. Show it to what the
-    /// leader reads and writes, from the first read on, and have that refuse a smaller one than it has seen
-    /// ([`Guard::fence`]).
-    #[must_use]
-    pub fn term(&self) -> FencingToken {
-        self.guard.fence()
-    }
-
-    /// Resigns, and waits for the servers' confirmation: the next candidate leads within a round trip. Dropping
-    /// the leadership resigns without waiting.
+    /// Gives the office back, and waits for the servers' confirmation: the next candidate leads within a round trip.
+    /// Dropping the leadership does so without waiting.
     ///
     /// # Errors
     ///
@@ -203,7 +196,7 @@ impl Leadership {
     /// # Cancel safety
     ///
     /// As [`Guard::release`].
-    pub async fn resign(self) -> Result<(), Error> {
+    pub async fn release(self) -> Result<(), Error> {
         self.guard.release().await
     }
 
@@ -223,6 +216,8 @@ impl Deref for Leadership {
 
 impl fmt::Debug for Election {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("name", &self.names.to_string()).finish_non_exhaustive()
+        f.debug_struct("Election")
+            .field("name", &self.names.as_ref().map(ToString::to_string))
+            .finish_non_exhaustive()
     }
 }

@@ -19,13 +19,13 @@ const RENEWED_SHARE: u32 = 16;
 #[derive(Debug)]
 pub struct ElectionWatch {
     watch: LockWatch,
-    known: Option<Result<Seat, ErrorKind>>,
+    known: Option<Result<LeaderState, ErrorKind>>,
 }
 
 /// The leader, as far as the servers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Seat {
+pub enum LeaderState {
     /// This one.
     Led(Leader),
     /// Nobody.
@@ -38,11 +38,11 @@ pub enum Seat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     candidate: String,
-    term: Option<FencingToken>,
+    fence: Option<FencingToken>,
     until: Moment,
 }
 
-impl Seat {
+impl LeaderState {
     fn of(view: &LockView, asked_at: Moment) -> Self {
         match view.state {
             LockState::Held => Self::Led(Leader::of(&view.holders[0], asked_at)),
@@ -59,13 +59,14 @@ impl Leader {
         &self.candidate
     }
 
-    /// Its term; none if something other than a candidate holds the election's lock, without a fencing token.
+    /// Its fencing token, which is its term; none if something other than a candidate holds the election's lock, without
+    /// a token.
     #[must_use]
-    pub fn term(&self) -> Option<FencingToken> {
-        self.term
+    pub fn fence(&self) -> Option<FencingToken> {
+        self.fence
     }
 
-    /// For how long, from now, nobody else can lead unless this leader resigns: what is left of its lease as the
+    /// For how long, from now, nobody else can lead unless this leader releases the office: what is left of its lease as the
     /// servers last showed it, on the safe side.
     #[must_use]
     pub fn remaining(&self) -> Duration {
@@ -77,7 +78,7 @@ impl Leader {
         Self {
             candidate: first.holder.label.clone().unwrap_or_default(),
             // A server whose lease was given back to it may have accepted a larger one before.
-            term: first.tokens.first().copied().map(FencingToken::new),
+            fence: first.tokens.first().copied().map(FencingToken::new),
             until: asked_at.after(left.saturating_sub(drift(left))),
         }
     }
@@ -91,12 +92,12 @@ impl Election {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// use leasehold::Seat;
+    /// use leasehold::election::LeaderState;
     ///
-    /// let mut watch = locker.elect("scheduler")?.watch();
+    /// let mut watch = locker.elect("scheduler").watch();
     /// loop {
     ///     match watch.changed().await? {
-    ///         Seat::Led(leader) => println!("{} leads for {:?}", leader.candidate(), leader.remaining()),
+    ///         LeaderState::Led(leader) => println!("{} leads for {:?}", leader.candidate(), leader.remaining()),
     ///         _ => println!("nobody is known to lead"),
     ///     }
     /// }
@@ -120,11 +121,11 @@ impl ElectionWatch {
     /// # Cancel safety
     ///
     /// No change is lost when the future is dropped: the next call shows it.
-    pub async fn changed(&mut self) -> Result<Seat, Error> {
+    pub async fn changed(&mut self) -> Result<LeaderState, Error> {
         loop {
             let seen = match self.watch.look().await {
-                Err(error) if error.kind() == ErrorKind::ShutDown => return Err(error),
-                seen => seen.map(|view| Seat::of(&view, self.watch.asked_at())),
+                Err(error) if self.watch.is_over(&error) => return Err(error),
+                seen => seen.map(|view| LeaderState::of(&view, self.watch.asked_at())),
             };
             let standing = seen.as_ref().map(Clone::clone).map_err(Error::kind);
             if self.known.as_ref().is_none_or(|known| is_news(known, &standing)) {
@@ -136,11 +137,11 @@ impl ElectionWatch {
 }
 
 /// Whether the second differs from the first by more than what looks at the same lease differ by.
-fn is_news(known: &Result<Seat, ErrorKind>, seen: &Result<Seat, ErrorKind>) -> bool {
+fn is_news(known: &Result<LeaderState, ErrorKind>, seen: &Result<LeaderState, ErrorKind>) -> bool {
     match (known, seen) {
-        (Ok(Seat::Led(known)), Ok(Seat::Led(seen))) => {
+        (Ok(LeaderState::Led(known)), Ok(LeaderState::Led(seen))) => {
             let lasts_longer = seen.until.since(known.until) > seen.remaining() / RENEWED_SHARE;
-            lasts_longer || (&known.candidate, known.term) != (&seen.candidate, seen.term)
+            lasts_longer || (&known.candidate, known.fence) != (&seen.candidate, seen.fence)
         }
         _ => known != seen,
     }
@@ -157,7 +158,7 @@ mod tests {
 
     const ASKED_AT: Moment = Moment::from_nanos(7_000_000_000);
 
-    fn seat(servers: &[(&'static str, i64, u64)]) -> Seat {
+    fn seat(servers: &[(&'static str, i64, u64)]) -> LeaderState {
         let seen = |&(value, pttl_ms, counter): &(&'static str, i64, u64)| {
             let value = Bytes::from_static(value.as_bytes());
             let counter = Some(counter);
@@ -165,41 +166,45 @@ mod tests {
             ("s".to_owned(), Ok(Some(seen)))
         };
         let quorum = Quorum::new(servers.len(), None).unwrap();
-        Seat::of(&merge(b"o".to_vec(), quorum, None, servers.iter().map(seen).collect()), ASKED_AT)
+        LeaderState::of(
+            &merge(b"o".to_vec(), quorum, None, servers.iter().map(seen).collect()),
+            ASKED_AT,
+        )
     }
 
     const ONE: &str = "0123456789abcdef0123456789abcdef!3:one";
 
     #[test]
     fn what_is_left_counts_from_before_the_question() {
-        let Seat::Led(leader) = seat(&[(ONE, 10_000, 7)]) else { panic!("it is led") };
+        let LeaderState::Led(leader) = seat(&[(ONE, 10_000, 7)]) else { panic!("it is led") };
         let left = Duration::from_secs(10) - drift(Duration::from_secs(10));
         assert_eq!(leader.until, ASKED_AT.after(left));
-        let Seat::Led(endless) = seat(&[(ONE, -1, 7)]) else { panic!("it is led") };
+        let LeaderState::Led(endless) = seat(&[(ONE, -1, 7)]) else { panic!("it is led") };
         assert_eq!(endless.until, ASKED_AT, "what never ends may be deleted at any time");
     }
 
     /// The third lost its lease, granted it to another, and was given it back.
     #[test]
     fn the_term_is_what_all_have_accepted_and_a_quorum_leads() {
-        let Seat::Led(leader) = seat(&[(ONE, 9000, 7), (ONE, 8000, 7), (ONE, 9000, 9)]) else {
+        let LeaderState::Led(leader) = seat(&[(ONE, 9000, 7), (ONE, 8000, 7), (ONE, 9000, 9)])
+        else {
             panic!("it is led")
         };
-        assert_eq!((leader.candidate(), leader.term()), ("one", Some(FencingToken::new(7))));
+        assert_eq!((leader.candidate(), leader.fence()), ("one", Some(FencingToken::new(7))));
         let other = "f123456789abcdef0123456789abcdef:other";
-        assert_eq!(seat(&[(ONE, 9, 7), (other, 9, 8)]), Seat::Vacant);
+        assert_eq!(seat(&[(ONE, 9, 7), (other, 9, 8)]), LeaderState::Vacant);
     }
 
     #[test]
     fn a_renewal_is_news_and_a_quicker_reply_is_none() {
-        let led = |millis: u64, term| {
+        let led = |millis: u64, fence| {
             let until = clock::now().after(Duration::from_millis(millis));
-            let term = Some(FencingToken::new(term));
-            Ok(Seat::Led(Leader { candidate: "one".into(), term, until }))
+            let fence = Some(FencingToken::new(fence));
+            Ok(LeaderState::Led(Leader { candidate: "one".into(), fence, until }))
         };
         let known = led(60_000, 1);
         assert!(is_news(&known, &led(90_000, 1)) && is_news(&known, &led(60_000, 2)));
         assert!(!is_news(&known, &led(60_500, 1)) && !is_news(&known, &led(30_000, 1)));
-        assert!(is_news(&known, &Ok(Seat::Vacant)) && !is_news(&known, &known));
+        assert!(is_news(&known, &Ok(LeaderState::Vacant)) && !is_news(&known, &known));
     }
 }

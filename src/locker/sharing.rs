@@ -72,31 +72,23 @@ impl Locker {
     /// While permits are held, a request with another limit is an error that names both. Requests are served
     /// in the order in which they came: a heavy one is not overtaken by lighter ones.
     ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a limit of 0 or above 1,000,000. Over several servers each permit is
-    /// a lock of its own: a request for a limit above 64 or a weight above 1 is misuse, [and the order is not
+    /// A request is [`Misuse`](crate::ErrorKind::Misuse) for a limit of 0 or above 1,000,000. Over several servers each
+    /// permit is a lock of its own: a request for a limit above 64 or a weight above 1 is misuse, [and the order is not
     /// kept](crate::guide::sharing#over-several-servers).
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let exports = locker.semaphore("exports", 3)?;
+    /// let exports = locker.semaphore("exports", 3);
     /// let permit = exports.acquire(1).await?;
     /// permit.release().await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn semaphore(&self, name: impl AsRef<[u8]>, limit: u32) -> Result<Semaphore, Error> {
-        match NonZeroU32::new(limit).filter(|limit| limit.get() <= LIMIT_MAX) {
-            Some(limit) => {
-                Ok(Semaphore { locker: self.clone(), name: name.as_ref().into(), limit })
-            }
-            None => Err(Error::misuse(format_args!(
-                "a semaphore has between 1 and {LIMIT_MAX} permits, not {limit}"
-            ))),
-        }
+    #[must_use]
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, limit: u32) -> Semaphore {
+        Semaphore { locker: self.clone(), name: name.as_ref().into(), limit }
     }
 
     fn share(&self, name: &[u8], sharing: Sharing, wait: Wait) -> LockRequest {
@@ -109,7 +101,7 @@ impl Locker {
 pub struct Semaphore {
     locker: Locker,
     name: Box<[u8]>,
-    limit: NonZeroU32,
+    limit: u32,
 }
 
 impl Semaphore {
@@ -127,7 +119,7 @@ impl Semaphore {
     /// The limit.
     #[must_use]
     pub fn limit(&self) -> u32 {
-        self.limit.get()
+        self.limit
     }
 
     /// The locks that are the permits over several servers, from a random one on, so that requests of one moment
@@ -136,7 +128,7 @@ impl Semaphore {
     /// Servers that count each for itself let in floor(N limit / q) holders with a quorum of q each: with a limit of
     /// 2 and a quorum of 2 of 3 servers, 3 clients that each cannot reach another server.
     fn slots(&self, weight: u32) -> Result<OneOrMany<Names>, Error> {
-        let limit = self.limit.get();
+        let limit = self.limit;
         let wrong = if limit > SLOTS_MAX {
             format!("a semaphore has at most {SLOTS_MAX} permits, not {limit}")
         } else if weight != 1 {
@@ -154,10 +146,18 @@ impl Semaphore {
     }
 
     fn permit(&self, weight: u32, wait: Wait) -> LockRequest {
+        let Some(limit) = NonZeroU32::new(self.limit).filter(|limit| limit.get() <= LIMIT_MAX)
+        else {
+            let limit = self.limit;
+            let wrong = Error::misuse(format_args!(
+                "a semaphore has between 1 and {LIMIT_MAX} permits, not {limit}"
+            ));
+            return self.locker.request(Err(wrong), wait);
+        };
         if !self.locker.engine.is_single() {
             return self.locker.request(self.slots(weight), wait).by(begin_any);
         }
-        let (limit, most) = (self.limit, self.limit.get().min(WEIGHT_MAX));
+        let most = limit.get().min(WEIGHT_MAX);
         let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);
         let sharing = weight.map(|weight| Sharing::limited(limit, weight)).map_err(|weight| {
             Error::misuse(format_args!(

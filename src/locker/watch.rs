@@ -8,14 +8,14 @@ use super::onlooker::Onlooker;
 use super::view::LockView;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
-use crate::names::Names;
+use crate::names::{InvalidName, Names};
 use crate::policy::{LockState, Moment, Setback};
 
 /// A lock that is watched, without being acquired: see [`Locker::watch`].
 #[must_use = "nothing is watched until a change is awaited"]
 pub struct LockWatch {
     locker: Locker,
-    onlooker: Onlooker,
+    onlooker: Result<Onlooker, InvalidName>,
     /// The standing that was shown last, and when it was first seen.
     known: Option<(Standing, Moment)>,
 }
@@ -51,15 +51,11 @@ impl Locker {
     ///
     /// Of several servers it counts what a quorum says: a lock that nobody has on a quorum is not held.
     ///
-    /// # Errors
-    ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name.
-    ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let mut leader = locker.watch("leader")?;
+    /// let mut leader = locker.watch("leader");
     /// loop {
     ///     match leader.changed().await?.holders.first() {
     ///         Some(leader) => println!("{} leads", leader.holder),
@@ -68,14 +64,15 @@ impl Locker {
     /// }
     /// # }
     /// ```
-    pub fn watch(&self, name: impl AsRef<[u8]>) -> Result<LockWatch, Error> {
-        Ok(LockWatch::new(self, self.name(name.as_ref())?))
+    pub fn watch(&self, name: impl AsRef<[u8]>) -> LockWatch {
+        LockWatch::new(self, self.names(name.as_ref()))
     }
 }
 
 impl LockWatch {
-    pub(super) fn new(locker: &Locker, names: Names) -> Self {
-        let onlooker = Onlooker::new(&locker.engine, names, locker.defaults.retry);
+    pub(super) fn new(locker: &Locker, names: Result<Names, InvalidName>) -> Self {
+        let onlooker =
+            names.map(|names| Onlooker::new(&locker.engine, names, locker.defaults.retry));
         Self { locker: locker.clone(), onlooker, known: None }
     }
 
@@ -86,7 +83,7 @@ impl LockWatch {
     ///
     /// # Errors
     ///
-    /// As [`Locker::inspect`] if no server answers, once: the next call waits until servers answer, or
+    /// As [`Locker::inspect`]; if no server answers, once: the next call waits until servers answer, or
     /// fail in another way. [`ShutDown`](crate::ErrorKind::ShutDown) after [`Locker::shutdown`].
     ///
     /// # Cancel safety
@@ -97,7 +94,7 @@ impl LockWatch {
             let seen = self.look().await;
             let standing = match &seen {
                 Ok(view) => Standing::of(view),
-                Err(error) if error.kind() == ErrorKind::ShutDown => return seen,
+                Err(error) if self.is_over(error) => return seen,
                 Err(error) => Standing::Failed(error.kind()),
             };
             if self.known.as_ref().is_none_or(|(known, _)| *known != standing) {
@@ -136,12 +133,14 @@ impl LockWatch {
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// // Another process migrates the database, under this lock.
-    /// locker.watch("migration")?.until_free().await?;
+    /// locker.watch("migration").until_free().await?;
     /// # Ok(())
     /// # }
     /// ```
     pub async fn until_free(&mut self) -> Result<LockView, Error> {
-        self.onlooker.hasten();
+        if let Ok(onlooker) = &mut self.onlooker {
+            onlooker.hasten();
+        }
         loop {
             match self.look().await {
                 Ok(view) if Standing::of(&view) == Standing::NotHeld => return Ok(view),
@@ -153,18 +152,23 @@ impl LockWatch {
 
     /// When it was last asked for.
     pub(super) fn asked_at(&self) -> Moment {
-        self.onlooker.asked_at()
+        self.onlooker.as_ref().map(Onlooker::asked_at).unwrap_or_default()
+    }
+
+    /// Whether no later look can go otherwise.
+    pub(super) fn is_over(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::ShutDown || self.onlooker.is_err()
     }
 
     /// The lock at the next look.
     pub(super) async fn look(&mut self) -> Result<LockView, Error> {
-        let looked = self.onlooker.look().await;
-        let name = || self.onlooker.names().to_string();
-        let Some(looked) = looked else {
-            return Err(Error::new(Kind::ShutDown, name(), Report::default()));
+        let onlooker = self.onlooker.as_mut().map_err(|wrong| Error::misuse(wrong))?;
+        let Some(looked) = onlooker.look().await else {
+            let name = onlooker.names().to_string();
+            return Err(Error::new(Kind::ShutDown, name, Report::default()));
         };
-        let seen = self.locker.seen(self.onlooker.names(), looked);
-        self.onlooker.rest(match &seen {
+        let seen = self.locker.seen(onlooker.names(), looked);
+        onlooker.rest(match &seen {
             Ok(view) if view.state == LockState::Unknown => Setback::Failing,
             Ok(view) => {
                 Setback::Held(view.holders.first().and_then(|first| first.holder.remaining))
@@ -177,7 +181,7 @@ impl LockWatch {
 
 impl fmt::Debug for LockWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.onlooker.names().to_string();
+        let name = self.onlooker.as_ref().map(|onlooker| onlooker.names().to_string());
         f.debug_struct("LockWatch").field("name", &name).field("known", &self.known).finish()
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     /// The server is met, and the link may lead to another from some time on.
     fn followed() -> Bench {
         let rules = Rules {
-            restart_guard: Some(LONGEST),
+            restart_quarantine: Some(LONGEST),
             strict: false,
             in_cluster: false,
             by_sentinels: true,

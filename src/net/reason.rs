@@ -46,7 +46,7 @@ impl Reason {
         match self {
             Self::NoReply(_) | Self::Unexpected | Self::Unanswered => FailureKind::Unknown,
             Self::BreakerOpen(_) => FailureKind::Unavailable,
-            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
+            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartQuarantine,
             Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,

@@ -28,15 +28,15 @@ pub(crate) const PERSISTENCE: &str = "persistence";
 
 /// What is wrong with a server that keeps no log, and what to do.
 pub(crate) const FORGETS: &str = "a restart may forget held locks";
-pub(crate) const KEEP: &str = "set appendonly yes and appendfsync always, or turn on the restart guard \
-                               (Builder::restart_guard, --restart-guard on)";
+pub(crate) const KEEP: &str = "set appendonly yes and appendfsync always, or turn on the restart quarantine \
+                               (Builder::restart_quarantine, --restart-quarantine on)";
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// The longest TTL that any client uses, where servers that may have forgotten leases are to
     /// be kept from voting.
-    pub(crate) restart_guard: Option<Duration>,
+    pub(crate) restart_quarantine: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
     /// Whether it is to be a node of a Cluster.
@@ -198,7 +198,7 @@ impl Facts {
         if let (true, Some(warning)) = (rules.strict, self.warning()) {
             return Standing::Unfit(warning);
         }
-        let Some(longest_ttl) = rules.restart_guard else { return Standing::Fit };
+        let Some(longest_ttl) = rules.restart_quarantine else { return Standing::Fit };
         let run = Run { uptime_secs: self.uptime_secs, first_seen, not_before };
         match quarantine(longest_ttl, run, now) {
             Duration::ZERO => Standing::Fit,
@@ -213,7 +213,7 @@ mod tests {
     use crate::support::recorded::{self, Recorded};
 
     const RULES: Rules = Rules {
-        restart_guard: Some(Duration::from_secs(10)),
+        restart_quarantine: Some(Duration::from_secs(10)),
         strict: false,
         in_cluster: false,
         by_sentinels: false,
@@ -279,7 +279,7 @@ mod tests {
         let young = [("uptime_in_seconds", "3")];
         let until = Moment::from_nanos(0).after(Duration::from_secs(108));
         assert_eq!(standing(&young, RULES), Standing::Quarantined { until });
-        let unguarded = Rules { restart_guard: None, ..RULES };
+        let unguarded = Rules { restart_quarantine: None, ..RULES };
         assert_eq!(standing(&young, unguarded), Standing::Fit);
         let stepped = [("uptime_in_seconds", "-3596")];
         let until = Moment::from_nanos(0).after(Duration::from_secs(110));

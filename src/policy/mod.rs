@@ -95,7 +95,7 @@ pub(crate) use restart::Run;
 pub(crate) use restart::quarantine;
 pub use retry::Retry;
 pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
-pub use sets::{CoexistenceError, may_coexist};
+pub use sets::{CoexistenceError, check_coexistence};
 #[cfg(feature = "inspect")]
 pub use state::LockState;
 #[cfg(feature = "inspect")]

@@ -43,7 +43,7 @@
 //!   while at most k lose their counter between the first acceptance of the one token and the last
 //!   of the other. Over a longer time it is enough that this is so from link to link of a chain of
 //!   tokens, each proposed after the one before it was issued. One more, and wall clocks decide:
-//!   equal clocks then issue one token twice (a test shows how). The restart guard helps
+//!   equal clocks then issue one token twice (a test shows how). The restart quarantine helps
 //!   here too: a counter that is lost in a restart votes again only after the longest TTL, so a
 //!   later proposal is larger if no two wall clocks differ by that much and the server's counter
 //!   was not driven ahead of them. That last sentence is argued, not explored.

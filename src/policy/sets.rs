@@ -11,13 +11,13 @@ use std::fmt;
 ///    want does not, go there in several steps (adding or taking away one server at a time, with
 ///    majorities, always may).
 /// 2. Give every client the next configuration, in any order. While both are in use, clients see
-///    [`Error::is_other_configuration`](crate::Error::is_other_configuration) where they contend;
+///    [`Holder::other_configuration`](crate::Holder::other_configuration) where they contend;
 ///    that is to be expected.
 /// 3. When no client uses the old one any more, wait for the longest TTL in use: leases of the old
 ///    one have ended then. Only now take the next step, or switch a server off for good.
 ///
 /// A server that is new to the set has to be empty, or to have been up for the longest TTL: the
-/// restart guard sees to that.
+/// restart quarantine sees to that.
 ///
 /// # Errors
 ///
@@ -26,14 +26,14 @@ use std::fmt;
 /// # Examples
 ///
 /// ```
-/// use leasehold::may_coexist;
+/// use leasehold::check_coexistence;
 ///
 /// // From three servers to four, majorities of both: safe.
-/// assert!(may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d"], 3).is_ok());
+/// assert!(check_coexistence(&["a", "b", "c"], 2, &["a", "b", "c", "d"], 3).is_ok());
 /// // From three to five in one step: two of the old and three of the new may be disjoint.
-/// assert!(may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3).is_err());
+/// assert!(check_coexistence(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3).is_err());
 /// ```
-pub fn may_coexist<S: AsRef<str>>(
+pub fn check_coexistence<S: AsRef<str>>(
     servers: &[S],
     quorum: usize,
     other_servers: &[S],
@@ -88,7 +88,7 @@ mod tests {
 
     /// By enumeration of all quorums of all pairs of sets of up to six servers.
     #[test]
-    fn configurations_may_coexist_exactly_if_all_their_quorums_meet() {
+    fn configurations_check_coexistence_exactly_if_all_their_quorums_meet() {
         let quorums = |set: u32, size: u32| -> Vec<u32> {
             subsets(set).filter(|subset| subset.count_ones() == size).collect()
         };
@@ -98,7 +98,8 @@ mod tests {
                 let meet = quorums(one, q1)
                     .iter()
                     .all(|first| quorums(other, q2).iter().all(|second| first & second != 0));
-                let verdict = may_coexist(&names(one), q1 as usize, &names(other), q2 as usize);
+                let verdict =
+                    check_coexistence(&names(one), q1 as usize, &names(other), q2 as usize);
                 assert_eq!(verdict.is_ok(), meet, "{one:b} {other:b}");
             }
         }
@@ -109,7 +110,7 @@ mod tests {
         for servers in 1..6 {
             let (now, next) = (&NAMES[..servers], &NAMES[..=servers]);
             let majority = |of: &[&str]| of.len() / 2 + 1;
-            assert!(may_coexist(now, majority(now), next, majority(next)).is_ok());
+            assert!(check_coexistence(now, majority(now), next, majority(next)).is_ok());
         }
     }
 }

@@ -55,7 +55,7 @@ impl Asked {
         if let Some(longest) = defaults.guarded_ttl.filter(|longest| kept > *longest) {
             return Err(Error::misuse(format_args!(
                 "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
-                 Builder::longest_ttl on every client",
+                 Builder::max_ttl on every client",
                 Units(kept),
                 Units(longest)
             )));

@@ -107,8 +107,8 @@ impl<F: Fencing> LockRequest<F> {
     /// [`Locker::inspect`](crate::Locker::inspect) say when a lock is in its delay ([`Holder::is_delay`]).
     ///
     /// The delay ends early if the servers lose the key, or by
-    /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart guard, TTL and delay together are
-    /// at most [`Builder::longest_ttl`](crate::Builder::longest_ttl), so that a restart does not shorten it.
+    /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart quarantine, TTL and delay together are
+    /// at most [`Builder::max_ttl`](crate::Builder::max_ttl), so that a restart does not shorten it.
     /// At most 24 hours; fractions of a millisecond count as a whole one.
     ///
     /// [`Holder::is_delay`]: crate::Holder::is_delay
@@ -116,7 +116,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # Errors
     ///
     /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, and for more than the
-    /// restart guard allows.
+    /// restart quarantine allows.
     ///
     /// # Examples
     ///
@@ -158,12 +158,12 @@ impl<F: Fencing> LockRequest<F> {
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// let guard = locker.lock("invoice:42").await?;
-    /// let error = locker.lock("invoice:42").unless_held_here().await.map(|_| ()).unwrap_err();
+    /// let error = locker.lock("invoice:42").reject_reentrant().await.map(|_| ()).unwrap_err();
     /// assert!(error.is_held_here());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn unless_held_here(mut self) -> Self {
+    pub fn reject_reentrant(mut self) -> Self {
         self.asked.wish.refuses_own = true;
         self
     }

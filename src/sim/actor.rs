@@ -383,9 +383,9 @@ pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
         .nodes(urls)
         .quorum(plan.quorum)
         .ttl(plan.longest_ttl)
-        .longest_ttl(plan.longest_ttl)
+        .max_ttl(plan.longest_ttl)
         .command_timeout(command_timeout(plan))
         .connect_timeout(CONNECT_TIMEOUT)
-        .restart_guard(!plan.is_beyond);
+        .restart_quarantine(!plan.is_beyond);
     builder.connect().await
 }

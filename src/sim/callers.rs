@@ -86,7 +86,7 @@ impl Actor {
     async fn turn_campaigning(&mut self) {
         let name = self.world.plan.elected().expect("there are elections");
         let (ttl, limit) = (self.ttl(), self.up_to(self.world.plan.longest_ttl * 2));
-        let election = self.locker.elect(key(name)).expect("it is a name");
+        let election = self.locker.elect(key(name));
         let candidate = |client: usize| format!("client-{client}");
         if self.prng.percent(30) {
             let _ = election.nominate(candidate(self.prng.index(3))).await;
@@ -108,7 +108,7 @@ pub(super) async fn all_are_served(world: &Arc<World>, locker: &Locker, limit: D
     let Some(name) = world.plan.elected() else { return };
     let client = Client::current().expect("a client asks");
     let number = client.number;
-    let led = locker.elect(key(name)).expect("it is a name").campaign("last").wait_at_most(limit);
+    let led = locker.elect(key(name)).campaign("last").wait_at_most(limit);
     if let Err(error) = led.await {
         let text = format!("client {number} is not elected: {error}");
         world.history().breach("liveness", text);

@@ -53,7 +53,7 @@ fn servers_that_may_have_forgotten_leases_do_not_vote_until_these_have_ended() {
 }
 
 #[test]
-fn known_bugs_of_the_restart_guard_are_noticed() {
+fn known_bugs_of_the_restart_quarantine_are_noticed() {
     for (mutant, are_set_back) in [(Mutant::QuarantineShort, false), (Mutant::UptimeUnsigned, true)]
     {
         mutants::set(Some(mutant));

@@ -64,7 +64,7 @@ fn settings(servers: usize) -> Settings {
         timeout: Duration::from_millis(200),
         connect_timeout: Duration::from_millis(500),
         rules: (servers > 1).then_some(Rules {
-            restart_guard: Some(TTL),
+            restart_quarantine: Some(TTL),
             strict: false,
             in_cluster: false,
             by_sentinels: false,

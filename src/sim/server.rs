@@ -13,7 +13,7 @@ use crate::sha1;
 
 /// What Redis 7.0.15 says of itself, as far as a client looks.
 const INFO: &str = include_str!("info.txt");
-/// How long servers have run when a simulation begins: no restart guard minds them.
+/// How long servers have run when a simulation begins: no restart quarantine minds them.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
 /// How long an entry in a queue lives, in milliseconds.

@@ -44,7 +44,7 @@ impl Actor {
             5 => (self.locker.lock(key(lock)), lock, Part::Whole),
             _ => {
                 let weight = 1 + u32::from(self.world.plan.servers == 1 && self.prng.percent(30));
-                let permits = self.locker.semaphore(key(semaphore), LIMIT).expect("it is a limit");
+                let permits = self.locker.semaphore(key(semaphore), LIMIT);
                 (permits.acquire(weight), semaphore, Part::Permit(weight))
             }
         }
@@ -119,7 +119,7 @@ pub(super) async fn all_can_be_taken(
     limit: Duration,
 ) {
     let Some([lock, semaphore]) = world.plan.shared() else { return };
-    let permits = locker.semaphore(key(semaphore), LIMIT).expect("it is a limit");
+    let permits = locker.semaphore(key(semaphore), LIMIT);
     let weights = if world.plan.servers == 1 { vec![LIMIT] } else { vec![1; LIMIT as usize] };
     let all = weights.into_iter().map(|weight| permits.acquire(weight));
     let mut guards = Vec::new();

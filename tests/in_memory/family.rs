@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leasehold::ErrorKind;
+use leasehold::barriers::LatchState;
+use leasehold::limits::{Allowance, Rate};
+use leasehold::once::{JobOutcome, RequestOutcome, Slot};
 use leasehold::testing::{Process, Server};
-use leasehold::{Allowance, ErrorKind, Outcome, Progress, Rate, Slot, Turn};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::{HOUR, SECOND, quorum};
@@ -20,7 +23,7 @@ async fn work_under_a_lease_of_its_own_does_not_go_on_behind_its_end() {
     let went_on = Arc::new(AtomicUsize::new(0));
     let steps = Arc::clone(&went_on);
     let carried = tokio::spawn(async move {
-        let payment = locker.idempotent("payment", b"digest", 24 * HOUR).unwrap();
+        let payment = locker.idempotent("payment", b"digest", 24 * HOUR);
         let work = async |_: &_| {
             gone.await.unwrap();
             steps.fetch_add(1, Ordering::Relaxed);
@@ -39,29 +42,31 @@ async fn work_under_a_lease_of_its_own_does_not_go_on_behind_its_end() {
 async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
     let server = Server::new();
     let locker = server.locker().await.unwrap();
-    let limit = locker.limit("mails", Rate::new(1, HOUR).burst(1)).unwrap();
+    let limit = locker.limit("mails", Rate::new(1, HOUR).burst(1));
     assert!(limit.take(1).await.unwrap().is_allowed());
     assert!(!limit.take(1).await.unwrap().is_allowed());
     sleep(HOUR).await;
     assert!(limit.take(1).await.unwrap().is_allowed());
 
-    let hourly = locker.once("report", Slot::every(HOUR)).unwrap();
+    let hourly = locker.once("report", Slot::every(HOUR));
     let runs = AtomicUsize::new(0);
     let job = async |_: &_| Ok::<_, Infallible>(runs.fetch_add(1, Ordering::SeqCst));
     hourly.run(job).await.unwrap();
     sleep(HOUR).await;
     hourly.run(job).await.unwrap();
     // Whichever slot it is by now, it has run.
-    let Turn::Taken { .. } = hourly.run(job).await.unwrap() else { panic!("it ran once more") };
+    let JobOutcome::Taken { .. } = hourly.run(job).await.unwrap() else {
+        panic!("it ran once more")
+    };
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 
-    let key = locker.idempotent("payment", b"body", HOUR).unwrap();
+    let key = locker.idempotent("payment", b"body", HOUR);
     let pay = async |_: &_| Ok::<_, Infallible>("receipt");
-    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is the first") };
-    let Outcome::Done(receipt) = key.run(pay).await.unwrap() else { panic!("it was done") };
+    let RequestOutcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is the first") };
+    let RequestOutcome::Done(receipt) = key.run(pay).await.unwrap() else { panic!("it was done") };
     assert_eq!(&receipt[..], b"receipt");
     sleep(HOUR + SECOND).await;
-    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
+    let RequestOutcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,13 +74,13 @@ async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
-    let latch = locker.latch("ready", 2).unwrap();
+    let latch = locker.latch("ready", 2);
     let waiting = tokio::spawn({
-        let latch = theirs.locker(&server).await.unwrap().latch("ready", 2).unwrap();
+        let latch = theirs.locker(&server).await.unwrap().latch("ready", 2);
         async move { latch.wait(HOUR * 24).await }
     });
-    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
-    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
+    assert_eq!(latch.count_down("one").await.unwrap(), LatchState::Closed { left: 1 });
+    assert_eq!(latch.count_down("one").await.unwrap(), LatchState::Closed { left: 1 });
     sleep(HOUR).await;
     assert!(!waiting.is_finished());
     let before = Instant::now();
@@ -89,7 +94,7 @@ async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
 async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
     const COMMAND: Duration = Duration::from_millis(500);
     let (servers, locker) = quorum::<5>().await;
-    let limit = locker.limit("x", Rate::new(50, HOUR)).unwrap();
+    let limit = locker.limit("x", Rate::new(50, HOUR));
     assert!(limit.take(1).await.unwrap().is_allowed());
     servers.iter().for_each(Server::hang);
     let answer = timeout(2 * COMMAND, limit.take(1)).await.expect("an answer");
@@ -108,8 +113,8 @@ async fn a_server_that_hangs_keeps_no_wait_past_its_limit() {
     let (limit, tick) = (COMMAND / 5, COMMAND / 25);
     let server = Server::new();
     let locker = server.locker().await.unwrap();
-    let latch = locker.latch("x", 2).unwrap();
-    let mut party = locker.barrier("x", 2).unwrap().party("a").unwrap();
+    let latch = locker.latch("x", 2);
+    let mut party = locker.barrier("x", 2).party("a");
     assert!(!latch.wait(limit).await.unwrap().is_open());
     assert!(!party.wait(limit).await.unwrap().is_open());
     server.hang();

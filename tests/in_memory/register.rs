@@ -6,8 +6,9 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leasehold::once::{Attempt, JobOutcome, RequestOutcome, Run, Slot};
 use leasehold::testing::{Process, Server};
-use leasehold::{Attempt, FencingToken, Locker, Outcome, Run, Slot, Turn};
+use leasehold::{FencingToken, Locker};
 use tokio::time::{sleep, timeout};
 
 use super::{HOUR, SECOND};
@@ -33,7 +34,7 @@ impl Chance {
 }
 
 async fn locker(process: &Process, (servers, quorum): (&[Server; 5], usize)) -> Locker {
-    process.builder(servers).quorum(quorum).restart_guard(false).connect().await.unwrap()
+    process.builder(servers).quorum(quorum).restart_quarantine(false).connect().await.unwrap()
 }
 
 /// Has servers hang and forget: with four of five, two may forget, and it is always the same two; with three of
@@ -62,8 +63,8 @@ async fn calls(
     let locker = locker(&process, (&servers, quorum)).await;
     for number in 0..5 {
         process.rejoin(&servers[..]);
-        let request = locker.idempotent("payment", "", HOUR).unwrap();
-        let request = request.ttl(Duration::from_millis(100)).unwrap();
+        let request = locker.idempotent("payment", "", HOUR);
+        let request = request.ttl(Duration::from_millis(100));
         let request = request.wait_at_most(chance.millis(100));
         let (works_for, own) = (chance.millis(150), format!("{number} {:x}", chance.0));
         let cut_off: Vec<_> = (0..chance.below(4)).map(|_| chance.server(&servers[..])).collect();
@@ -80,8 +81,8 @@ async fn calls(
     process.rejoin(&servers[..]);
 }
 
-fn note(told: &Mutex<Vec<String>>, outcome: &Outcome<Infallible>) {
-    if let Outcome::Ran(result) | Outcome::Done(result) = outcome {
+fn note(told: &Mutex<Vec<String>>, outcome: &RequestOutcome<Infallible>) {
+    if let RequestOutcome::Ran(result) | RequestOutcome::Done(result) = outcome {
         told.lock().unwrap().push(String::from_utf8(result.to_vec()).unwrap());
     }
 }
@@ -109,7 +110,7 @@ async fn one_result_is_told_whatever_processes_and_servers_do() {
         told_early += told.lock().unwrap().len();
         for process in &processes {
             let locker = locker(process, (&servers, quorum)).await;
-            let request = locker.idempotent("payment", "", HOUR).unwrap().wait_at_most(HOUR);
+            let request = locker.idempotent("payment", "", HOUR).wait_at_most(HOUR);
             let outcome = loop {
                 match request.run(async |_| Ok::<_, Infallible>("at last")).await {
                     Ok(outcome) => break outcome,
@@ -131,16 +132,16 @@ async fn a_result_ends_with_its_time_and_tokens_go_on_rising() {
     let locker = Process::new().locker(&servers).await.unwrap();
     let mut last = None;
     for _ in 0..3 {
-        let request = locker.idempotent("payment", "", HOUR).unwrap();
+        let request = locker.idempotent("payment", "", HOUR);
         let work = async |attempt: &Attempt| {
-            let fence: Option<FencingToken> = Some(attempt.fence);
-            assert!(fence > last.replace(attempt.fence));
+            let fence: Option<FencingToken> = Some(attempt.fence());
+            assert!(fence > last.replace(attempt.fence()));
             Ok::<_, Infallible>("receipt")
         };
-        assert!(matches!(request.run(work).await.unwrap(), Outcome::Ran(_)));
+        assert!(matches!(request.run(work).await.unwrap(), RequestOutcome::Ran(_)));
         sleep(HOUR - SECOND).await;
         let again = request.run(async |_| Ok::<_, Infallible>("twice")).await.unwrap();
-        assert_eq!(again, Outcome::Done("receipt".into()));
+        assert_eq!(again, RequestOutcome::Done("receipt".into()));
         sleep(SECOND * 2).await;
         assert!(servers.iter().all(|server| !server.has("{payment}:idempotent")));
     }
@@ -156,7 +157,7 @@ async fn a_waiter_is_told_and_writes_nothing() {
         let servers = Arc::clone(&servers);
         callers.push(tokio::spawn(async move {
             let locker = Process::new().locker(&*servers).await.unwrap();
-            let request = locker.idempotent("payment", "", HOUR).unwrap().wait_at_most(HOUR);
+            let request = locker.idempotent("payment", "", HOUR).wait_at_most(HOUR);
             let work = async |_: &Attempt| {
                 sleep(SECOND * 60).await;
                 Ok::<_, Infallible>("receipt")
@@ -172,8 +173,8 @@ async fn a_waiter_is_told_and_writes_nothing() {
     let mut ran = 0;
     for caller in callers {
         match caller.await.unwrap() {
-            Outcome::Ran(_) => ran += 1,
-            outcome => assert_eq!(outcome, Outcome::Done("receipt".into())),
+            RequestOutcome::Ran(_) => ran += 1,
+            outcome => assert_eq!(outcome, RequestOutcome::Done("receipt".into())),
         }
     }
     assert_eq!(ran, 1);
@@ -199,10 +200,10 @@ async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
                         1 => process.rejoin(&servers[..]),
                         _ => {}
                     }
-                    let job = locker.once("report", Slot::every(SECOND / 4)).unwrap();
+                    let job = locker.once("report", Slot::every(SECOND / 4));
                     let work = async |run: &Run| Ok::<_, Infallible>(run.slot);
                     let turn = timeout(chance.millis(600), job.run(work)).await;
-                    if let Ok(Ok(Turn::Ran { output: Ok(slot), .. })) = turn {
+                    if let Ok(Ok(JobOutcome::Ran { output: Ok(slot), .. })) = turn {
                         ran.lock().unwrap().push(slot);
                     }
                     sleep(chance.millis(100)).await;

@@ -148,7 +148,7 @@ async fn several_servers_need_three_sections_of_info() {
     fleet.iter().for_each(|server| rights::grant(server, &rights::of("several")));
     let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
     let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).ttl(TTL);
-    let locker = builder.strict().connect().await.unwrap();
+    let locker = builder.refuse_evicting().connect().await.unwrap();
     let guard = take(&locker, "a").await;
     let all_have_it = async || {
         tokio::select! {
@@ -208,7 +208,7 @@ async fn complaints(right: &str) -> Vec<String> {
         }
         "+select" => vec![told(connect(&format!("{url}/2"), whole).await)],
         _ if right.starts_with("+info|") => {
-            let strict = Locker::builder().node(&url).strict();
+            let strict = Locker::builder().node(&url).refuse_evicting();
             let other = RedisServer::start();
             let several = Locker::builder().nodes([url.clone(), other.url()]);
             let mut all = vec![
@@ -425,7 +425,7 @@ async fn a_server_that_lacks_a_right_is_no_more_than_a_missing_vote() {
     let fleet = Fleet::start(3);
     fleet.iter().for_each(|server| rights::grant(server, &rights::of("several")));
     let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
-    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     rights::grant(&fleet[0], &without("several", "+get"));
     take(&locker, "a").await.release().await.unwrap();

@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Event, Locker, Rate, Slot};
+use leasehold::limits::Rate;
+use leasehold::once::{Attempt, Run, Slot};
+use leasehold::{Error, ErrorKind, Event, Locker};
 use leasehold_testing::{RedisServer, soon};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -24,9 +26,9 @@ pub(crate) const TOLD: [(&str, &str); 10] = [
 ];
 
 pub(crate) async fn ask_each(locker: &Locker) {
-    let limit = locker.limit("x", Rate::new(1, LONG)).unwrap();
-    let job = locker.once("x", Slot::every(LONG)).unwrap();
-    let request = locker.idempotent("x", "", LONG).unwrap();
+    let limit = locker.limit("x", Rate::new(1, LONG));
+    let job = locker.once("x", Slot::every(LONG));
+    let request = locker.idempotent("x", "", LONG);
     for _ in 0..2 {
         limit.take(1).await.unwrap();
     }
@@ -36,12 +38,12 @@ pub(crate) async fn ask_each(locker: &Locker) {
     for _ in 0..2 {
         request.run(async |_| Ok::<_, ()>("")).await.unwrap();
     }
-    let latch = locker.latch("x", 1).unwrap();
+    let latch = locker.latch("x", 1);
     latch.count_down("a").await.unwrap();
     assert!(latch.wait(LONG).await.unwrap().is_open());
-    let mut party = locker.barrier("x", 1).unwrap().party("a").unwrap();
+    let mut party = locker.barrier("x", 1).party("a");
     party.arrive().await.unwrap();
-    assert!(!locker.elect("x").unwrap().nominate("nobody").await.unwrap());
+    assert!(!locker.elect("x").nominate("nobody").await.unwrap());
 }
 
 #[tokio::test]
@@ -69,12 +71,12 @@ async fn names_and_ttls_that_cannot_be_are_refused_by_each_primitive() {
     for (name, word) in [("", "empty"), (&too_long, "16384 bytes"), ("a:fence", "must not end in")]
     {
         let refused: [(&str, Result<(), Error>); 9] = [
-            ("limit", locker.limit(name, Rate::new(1, LONG)).map(|_| ())),
-            ("once", locker.once(name, Slot::every(LONG)).map(|_| ())),
-            ("idempotency", locker.idempotent(name, "", LONG).map(|_| ())),
-            ("latch", locker.latch(name, 1).map(|_| ())),
-            ("barrier", locker.barrier(name, 1).map(|_| ())),
-            ("election", locker.elect(name).map(|_| ())),
+            ("limit", locker.limit(name, Rate::new(1, LONG)).take(1).await.map(|_| ())),
+            ("once", locker.once(name, Slot::every(LONG)).run(nothing).await.map(|_| ())),
+            ("idempotency", locker.idempotent(name, "", LONG).run(receipt).await.map(|_| ())),
+            ("latch", locker.latch(name, 1).state().await.map(|_| ())),
+            ("barrier", locker.barrier(name, 1).generation().await.map(|_| ())),
+            ("election", locker.elect(name).campaign("x").await.map(|_| ())),
             ("reader", locker.read(name).await.map(|_| ())),
             ("writer", locker.write(name).await.map(|_| ())),
             ("semaphore", permit(&locker, name).await),
@@ -88,18 +90,18 @@ async fn names_and_ttls_that_cannot_be_are_refused_by_each_primitive() {
         }
     }
     for ttl in [Duration::ZERO, Duration::MAX] {
-        let job = locker.once("a", Slot::every(LONG)).unwrap();
+        let job = locker.once("a", Slot::every(LONG));
         let refused = [
             locker.read("a").ttl(ttl).await.map(|_| ()),
             locker.write("a").ttl(ttl).await.map(|_| ()),
-            locker.semaphore("a", 1).unwrap().acquire(1).ttl(ttl).await.map(|_| ()),
-            locker.elect("a").unwrap().campaign("x").ttl(ttl).await.map(|_| ()),
-            job.at_least_once(ttl).map(|_| ()),
-            locker.idempotent("a", "", LONG).unwrap().ttl(ttl).map(|_| ()),
-            locker.idempotent("a", "", ttl).map(|_| ()),
-            locker.latch("a", 1).unwrap().kept_for(ttl).map(|_| ()),
-            locker.barrier("a", 1).unwrap().kept_for(ttl).map(|_| ()),
-            locker.limit("a", Rate::new(1, ttl)).map(|_| ()),
+            locker.semaphore("a", 1).acquire(1).ttl(ttl).await.map(|_| ()),
+            locker.elect("a").campaign("x").ttl(ttl).await.map(|_| ()),
+            job.at_least_once(ttl).run(nothing).await.map(|_| ()),
+            locker.idempotent("a", "", LONG).ttl(ttl).run(receipt).await.map(|_| ()),
+            locker.idempotent("a", "", ttl).run(receipt).await.map(|_| ()),
+            locker.latch("a", 1).kept_for(ttl).count_down("b").await.map(|_| ()),
+            locker.barrier("a", 1).kept_for(ttl).party("b").arrive().await.map(|_| ()),
+            locker.limit("a", Rate::new(1, ttl)).take(1).await.map(|_| ()),
         ];
         for (place, refused) in refused.into_iter().enumerate() {
             let error = refused.map_err(|error| error.kind() == ErrorKind::Misuse);
@@ -109,6 +111,14 @@ async fn names_and_ttls_that_cannot_be_are_refused_by_each_primitive() {
     assert_eq!(server.cli_text(&["DBSIZE"]), "0");
 }
 
+async fn nothing(_: &Run) -> Result<(), ()> {
+    Ok(())
+}
+
+async fn receipt(_: &Attempt) -> Result<&'static str, ()> {
+    Ok("receipt")
+}
+
 async fn permit(locker: &Locker, name: &str) -> Result<(), Error> {
-    locker.semaphore(name, 1)?.acquire(1).await.map(|_| ())
+    locker.semaphore(name, 1).acquire(1).await.map(|_| ())
 }

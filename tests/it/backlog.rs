@@ -142,7 +142,7 @@ async fn a_release_that_was_answered_on_another_connection_is_sent_again() {
     let fleet = Fleet::start(3);
     let proxy = FaultProxy::start(fleet[2].address());
     let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(TTL);
     let locker = builder.command_timeout(Duration::from_millis(400)).connect().await.unwrap();
     let before = proxy.accepted();
     proxy.to_server().detain();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Gathering, Locker};
+use leasehold::barriers::Generation;
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -12,7 +13,7 @@ const SOON: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// The generation, and how many are left.
-fn told(Gathering { generation, left, .. }: Gathering) -> (u64, u32) {
+fn told(Generation { generation, left, .. }: Generation) -> (u64, u32) {
     (generation, left)
 }
 
@@ -32,7 +33,7 @@ async fn all_are_let_go_together_from_generation_to_generation() {
     let mut parties = Vec::new();
     for name in ["a", "b", "c"] {
         let locker = connect(&server).await;
-        let mut party = locker.barrier("rounds", 4).unwrap().party(name).unwrap();
+        let mut party = locker.barrier("rounds", 4).party(name);
         parties.push(tokio::spawn(async move {
             for generation in 1..=ROUNDS {
                 let let_go = party.wait(DAY).await.unwrap();
@@ -42,16 +43,16 @@ async fn all_are_let_go_together_from_generation_to_generation() {
         }));
     }
     let locker = connect(&server).await;
-    let barrier = locker.barrier("rounds", 4).unwrap();
-    let mut last = barrier.party("last").unwrap();
+    let barrier = locker.barrier("rounds", 4);
+    let mut last = barrier.party("last");
     for generation in 1..=ROUNDS {
         soon("the others arrive", async {
-            while barrier.look().await.unwrap().left > 1 {
+            while barrier.generation().await.unwrap().left > 1 {
                 tokio::time::sleep(MOMENT).await;
             }
         })
         .await;
-        assert_eq!(barrier.look().await.unwrap().generation, generation, "nobody is let go");
+        assert_eq!(barrier.generation().await.unwrap().generation, generation, "nobody is let go");
         assert!(pttl(&server, "{rounds}:barrier") > 0, "what is kept ends");
         assert!(last.arrive().await.unwrap().is_open());
     }
@@ -66,17 +67,17 @@ async fn all_are_let_go_together_from_generation_to_generation() {
 async fn a_wait_that_ends_early_goes_on_in_the_same_generation() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let barrier = locker.barrier("b", 2).unwrap();
-    let (mut one, mut other) = (barrier.party("one").unwrap(), barrier.party("other").unwrap());
+    let barrier = locker.barrier("b", 2);
+    let (mut one, mut other) = (barrier.party("one"), barrier.party("other"));
     let waited = soon("its limit", one.wait(SOON)).await.unwrap();
     assert_eq!(told(waited), (1, 1));
     assert!(other.arrive().await.unwrap().is_open());
     assert_eq!(told(other.arrive().await.unwrap()), (2, 1));
     let let_go = one.wait(DAY).await.unwrap();
     assert_eq!(told(let_go), (1, 0), "it does not count in the next one");
-    assert_eq!(told(barrier.look().await.unwrap()), (2, 1));
+    assert_eq!(told(barrier.generation().await.unwrap()), (2, 1));
     // One that begins again is the same party.
-    let mut again = barrier.party("other").unwrap();
+    let mut again = barrier.party("other");
     assert_eq!(told(again.arrive().await.unwrap()), (2, 1));
     let waiting = tokio::spawn(async move { one.wait(DAY).await });
     soon("both are let go", again.wait(DAY)).await.unwrap();
@@ -87,7 +88,7 @@ async fn a_wait_that_ends_early_goes_on_in_the_same_generation() {
 async fn a_shutdown_ends_a_wait() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let mut party = locker.barrier("b", 2).unwrap().party("a").unwrap();
+    let mut party = locker.barrier("b", 2).party("a");
     let waiting = tokio::spawn(async move { party.wait(DAY).await });
     let arrived = || server.cli_text(&["EXISTS", "{b}:barrier"]) == "1";
     eventually("it arrives", arrived).await;
@@ -98,9 +99,9 @@ async fn a_shutdown_ends_a_wait() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
-    let error = several.barrier("a", 2).unwrap_err();
+    let error = several.barrier("a", 2).generation().await.unwrap_err();
     assert!(
         error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
         "{error}"
@@ -108,20 +109,22 @@ async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
     for parties in [0, 10_001] {
-        let error = locker.barrier("a", parties).unwrap_err().to_string();
+        let error = locker.barrier("a", parties).generation().await.unwrap_err().to_string();
         let words =
             format!("barrier \"a\": a barrier has between 1 and 10000 parties, not {parties}");
         assert_eq!(error, words);
     }
-    let barrier = locker.barrier("a", 2).unwrap();
-    assert_eq!(barrier.clone().kept_for(DAY * 367).unwrap_err().kind(), ErrorKind::Misuse);
-    assert_eq!(barrier.party("").unwrap_err().kind(), ErrorKind::Misuse);
-    assert_eq!(barrier.party([0; 257]).unwrap_err().kind(), ErrorKind::Misuse);
-    barrier.party([255; 256]).unwrap().arrive().await.unwrap();
-    let mut wrong = locker.barrier("a", 3).unwrap().party("b").unwrap();
+    let barrier = locker.barrier("a", 2);
+    let kept = barrier.clone().kept_for(DAY * 367);
+    for mut party in [kept.party("b"), barrier.party(""), barrier.party([0; 257])] {
+        assert_eq!(party.arrive().await.unwrap_err().kind(), ErrorKind::Misuse);
+        assert_eq!(party.wait(DAY).await.unwrap_err().kind(), ErrorKind::Misuse);
+    }
+    barrier.party([255; 256]).arrive().await.unwrap();
+    let mut wrong = locker.barrier("a", 3).party("b");
     let error = wrong.arrive().await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
-    barrier.party("b").unwrap().arrive().await.unwrap();
+    barrier.party("b").arrive().await.unwrap();
     let error = wrong.wait(DAY).await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
 }
@@ -130,13 +133,15 @@ async fn what_cannot_be_is_refused() {
 #[tokio::test]
 async fn what_is_no_barrier_is_not_counted() {
     let server = RedisServer::start();
-    let barrier = connect(&server).await.barrier("a", 2).unwrap();
+    let barrier = connect(&server).await.barrier("a", 2);
     for foreign in [&["HSET", "{a}:barrier", "x", "1", "y", "2"][..], &["SET", "{a}:passed", "x"]] {
         server.cli(&["FLUSHALL"]);
         server.cli(foreign);
-        let error = barrier.party("a").unwrap().arrive().await.unwrap_err().to_string();
+        let error = barrier.party("a").arrive().await.unwrap_err().to_string();
         assert!(error.contains("holds a value that is no barrier"), "{error}");
-        assert!(barrier.look().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
+        assert!(
+            barrier.generation().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1)
+        );
     }
 }
 
@@ -144,13 +149,13 @@ async fn what_is_no_barrier_is_not_counted() {
 #[tokio::test]
 async fn who_begins_again_at_a_server_that_forgot_catches_up() {
     let server = RedisServer::start();
-    let barrier = connect(&server).await.barrier("b", 2).unwrap();
-    let (mut one, mut other) = (barrier.party("one").unwrap(), barrier.party("other").unwrap());
+    let barrier = connect(&server).await.barrier("b", 2);
+    let (mut one, mut other) = (barrier.party("one"), barrier.party("other"));
     one.arrive().await.unwrap();
     assert!(other.arrive().await.unwrap().is_open());
     assert!(one.arrive().await.unwrap().is_open());
     server.cli(&["FLUSHALL"]);
-    let mut again = barrier.party("other").unwrap();
+    let mut again = barrier.party("other");
     assert_eq!(told(again.arrive().await.unwrap()), (1, 1));
     assert_eq!(told(one.arrive().await.unwrap()), (2, 1));
     assert_eq!(told(again.wait(DAY).await.unwrap()), (1, 0));

@@ -24,7 +24,7 @@ async fn off<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 's
 }
 
 async fn connect(builder: Builder) -> Locker {
-    off("a locker", move || builder.restart_guard(false).connect_blocking().unwrap()).await
+    off("a locker", move || builder.restart_quarantine(false).connect_blocking().unwrap()).await
 }
 
 async fn locker(url: String, ttl: Duration) -> Locker {

@@ -393,7 +393,7 @@ async fn an_examination_logs_in_as_well() {
     lets_in(&server, "pw-of-today");
     let vault = Vault::with(Mood::Gives("pw-of-today"), None);
     let examination = builder(server.url(), &vault).examine().await.unwrap();
-    assert!(examination.severity() < leasehold::Severity::Error, "{examination:?}");
+    assert!(examination.severity() < leasehold::examine::Severity::Error, "{examination:?}");
     vault.set(Mood::Fails);
     let examination = builder(server.url(), &vault).examine().await.unwrap();
     assert!(format!("{examination:?}").contains("the vault is sealed"), "{examination:?}");

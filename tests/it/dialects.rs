@@ -181,7 +181,7 @@ const LONG: Duration = Duration::from_secs(3600);
 async fn verbs(servers: &[RedisServer]) -> Vec<&'static str> {
     let connect = || {
         let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
-        let builder = Locker::builder().nodes(urls).ttl(LONG).restart_guard(false);
+        let builder = Locker::builder().nodes(urls).ttl(LONG).restart_quarantine(false);
         async { soon("connecting", builder.connect()).await.unwrap() }
     };
     let (one, other) = (connect().await, connect().await);

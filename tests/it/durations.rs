@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Locker, Rate, Retry};
+use leasehold::limits::Rate;
+use leasehold::{ErrorKind, Locker, Retry};
 use leasehold_testing::RedisServer;
 
 const LONGEST: Duration = Duration::MAX;
@@ -17,7 +18,7 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
         builder().command_timeout(LONGEST),
         builder().connect_timeout(LONGEST),
         builder().min_validity(LONGEST),
-        builder().longest_ttl(LONGEST),
+        builder().max_ttl(LONGEST),
     ] {
         if let Err(error) = builder.connect().await {
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
@@ -55,12 +56,12 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
         holder.release().await.unwrap();
     }
 
-    let limit = locker.limit("limit", Rate::new(1, Duration::from_secs(1))).unwrap();
+    let limit = locker.limit("limit", Rate::new(1, Duration::from_secs(1)));
     assert!(limit.reserve(1, LONGEST).await.is_err_and(|error| error.kind() == ErrorKind::Misuse));
-    let done = locker.idempotent("done", b"digest", Duration::from_secs(60)).unwrap();
+    let done = locker.idempotent("done", b"digest", Duration::from_secs(60));
     let done = done.wait_at_most(LONGEST);
     done.run(async |_| Ok::<_, ()>(vec![])).await.unwrap();
-    let latch = locker.latch("latch", 1).unwrap();
+    let latch = locker.latch("latch", 1);
     latch.count_down("party").await.unwrap();
     latch.wait(LONGEST).await.unwrap();
     locker.shutdown(LONGEST).await;

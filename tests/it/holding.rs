@@ -24,7 +24,7 @@ fn pttl(server: &RedisServer, key: &str) -> i64 {
 
 async fn connect(urls: impl IntoIterator<Item = String>) -> Locker {
     // Servers that have just started would be kept from voting for a TTL.
-    let builder = Locker::builder().nodes(urls).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false);
     soon("it connects", builder.connect()).await.unwrap()
 }
 
@@ -265,8 +265,8 @@ async fn a_delay_is_renewed_and_waited_out() {
     let most = Duration::from_secs(24 * 3600);
     let request = locker.lock("a").lock_delay(most + Duration::from_nanos(1));
     assert_eq!(request.await.map(|_| ()).unwrap_err().kind(), ErrorKind::Misuse);
-    let guarded = Locker::builder().node(server.url()).restart_guard(true);
-    let guarded = guarded.ttl(SHORT).longest_ttl(SHORT * 2).connect().await.unwrap();
+    let guarded = Locker::builder().node(server.url()).restart_quarantine(true);
+    let guarded = guarded.ttl(SHORT).max_ttl(SHORT * 2).connect().await.unwrap();
     let request = guarded.lock("a").ttl(SHORT).lock_delay(SHORT + Duration::from_millis(1));
     let error = request.await.map(|_| ()).unwrap_err();
     assert!(

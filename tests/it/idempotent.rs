@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Idempotent, Locker, Outcome};
+use leasehold::once::{IdempotentRequest, RequestOutcome};
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, binary, eventually, soon};
 
@@ -15,11 +16,11 @@ async fn connect(server: &RedisServer) -> Locker {
     soon("it connects", Locker::connect(&server.url())).await.unwrap()
 }
 
-fn payment(locker: &Locker) -> Idempotent {
-    locker.idempotent("payment:7", "digest", DAY).unwrap()
+fn payment(locker: &Locker) -> IdempotentRequest {
+    locker.idempotent("payment:7", "digest", DAY)
 }
 
-async fn pay(request: &Idempotent) -> Outcome<()> {
+async fn pay(request: &IdempotentRequest) -> RequestOutcome<()> {
     soon("an answer", request.run(async |_| Ok::<_, ()>("receipt"))).await.unwrap()
 }
 
@@ -27,14 +28,14 @@ async fn pay(request: &Idempotent) -> Outcome<()> {
 async fn a_request_is_carried_out_once_and_answered_with_its_result_from_then_on() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
-    assert_eq!(pay(&payment(&one)).await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&one)).await, RequestOutcome::Ran("receipt".into()));
     for locker in [&one, &other] {
         let request = payment(locker);
         let again = request.run(async |_| -> Result<Vec<u8>, ()> { panic!("carried out twice") });
-        assert_eq!(again.await.unwrap(), Outcome::Done("receipt".into()));
+        assert_eq!(again.await.unwrap(), RequestOutcome::Done("receipt".into()));
     }
-    let another = one.idempotent("payment:7", "another digest", DAY).unwrap();
-    assert_eq!(pay(&another).await, Outcome::Other);
+    let another = one.idempotent("payment:7", "another digest", DAY);
+    assert_eq!(pay(&another).await, RequestOutcome::KeyReused);
     let Frame::Integer(left) = server.cli(&["PTTL", "{payment:7}:idempotent"]) else { panic!() };
     assert!(left > 0 && Duration::from_millis(left.unsigned_abs()) <= DAY);
     assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1));
@@ -47,14 +48,14 @@ async fn a_failure_lets_the_next_one_try_under_a_higher_token() {
     let request = payment(&locker);
     let mut fence = None;
     for number in 1..4 {
-        let attempt = async |attempt: &leasehold::Attempt| {
+        let attempt = async |attempt: &leasehold::once::Attempt| {
             assert_eq!(attempt.number, number);
-            assert!(Some(attempt.fence) > fence.replace(attempt.fence));
+            assert!(Some(attempt.fence()) > fence.replace(attempt.fence()));
             Err::<Vec<u8>, _>("declined")
         };
-        assert_eq!(request.run(attempt).await.unwrap(), Outcome::Failed("declined"));
+        assert_eq!(request.run(attempt).await.unwrap(), RequestOutcome::Failed("declined"));
     }
-    assert_eq!(pay(&request).await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&request).await, RequestOutcome::Ran("receipt".into()));
 }
 
 #[tokio::test]
@@ -66,7 +67,7 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it_and_are_told() {
         let (locker, done) = (connect(&server).await, Arc::clone(&done));
         callers.push(tokio::spawn(async move {
             let request = payment(&locker).wait_at_most(waited);
-            let work = async |_: &leasehold::Attempt| {
+            let work = async |_: &leasehold::once::Attempt| {
                 done.fetch_add(1, Relaxed);
                 tokio::time::sleep(SHORT).await;
                 Ok::<_, ()>("receipt")
@@ -76,7 +77,9 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it_and_are_told() {
     }
     for caller in callers {
         let outcome = soon("its answer", caller).await.unwrap();
-        let (Outcome::Ran(result) | Outcome::Done(result)) = outcome else { panic!("{outcome:?}") };
+        let (RequestOutcome::Ran(result) | RequestOutcome::Done(result)) = outcome else {
+            panic!("{outcome:?}")
+        };
         assert_eq!(result, "receipt");
     }
     assert_eq!(done.load(Relaxed), 1);
@@ -92,7 +95,7 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it_and_are_told() {
 async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_result_is_refused() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let request = payment(&one).ttl(SHORT).unwrap();
+    let request = payment(&one).ttl(SHORT);
     let error = request
         .run(async |_| {
             // As if this process had been paused until its lease was over.
@@ -101,21 +104,21 @@ async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_r
             let mut words: Vec<&str> = value.split(' ').collect();
             words[1] = "1";
             server.cli(&["SET", key, &words.join(" ")]);
-            assert_eq!(pay(&payment(&other)).await, Outcome::Ran("receipt".into()));
+            assert_eq!(pay(&payment(&other)).await, RequestOutcome::Ran("receipt".into()));
             Ok::<_, ()>("late")
         })
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(error.to_string().starts_with("idempotency key \"payment:7\": the lease is lost"));
-    assert_eq!(pay(&request).await, Outcome::Done("receipt".into()));
+    assert_eq!(pay(&request).await, RequestOutcome::Done("receipt".into()));
 }
 
 #[tokio::test]
 async fn a_waiter_goes_on_when_the_other_has_died() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let request = payment(&one).ttl(SHORT).unwrap();
+    let request = payment(&one).ttl(SHORT);
     let mut cut_off =
         Box::pin(request.run(async |_| std::future::pending::<Result<Vec<u8>, ()>>().await));
     let began = eventually("it began", || {
@@ -126,9 +129,12 @@ async fn a_waiter_goes_on_when_the_other_has_died() {
         () = began => {}
     }
     let refused = payment(&other).wait_at_most(Duration::from_millis(20));
-    assert!(matches!(pay(&refused).await, Outcome::Running { left } if left <= SHORT));
+    assert!(matches!(pay(&refused).await, RequestOutcome::Running { left } if left <= SHORT));
     drop(cut_off);
-    assert_eq!(pay(&payment(&other).wait_at_most(DAY)).await, Outcome::Ran("receipt".into()));
+    assert_eq!(
+        pay(&payment(&other).wait_at_most(DAY)).await,
+        RequestOutcome::Ran("receipt".into())
+    );
 }
 
 #[tokio::test]
@@ -148,25 +154,33 @@ async fn a_shutdown_ends_a_wait() {
             Ok::<_, ()>("receipt")
         })
         .await;
-    assert_eq!(outcome.unwrap(), Outcome::Ran("receipt".into()));
+    assert_eq!(outcome.unwrap(), RequestOutcome::Ran("receipt".into()));
 }
 
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    assert_eq!(locker.idempotent("", "", DAY).unwrap_err().kind(), ErrorKind::Misuse);
-    assert_eq!(locker.idempotent("a", [0; 257], DAY).unwrap_err().kind(), ErrorKind::Misuse);
-    for keep in [Duration::from_millis(999), DAY * 367] {
-        assert_eq!(locker.idempotent("a", "", keep).unwrap_err().kind(), ErrorKind::Misuse);
+    let refused = [
+        locker.idempotent("", "", DAY),
+        locker.idempotent("a", [0; 257], DAY),
+        locker.idempotent("a", "", Duration::from_millis(999)),
+        locker.idempotent("a", "", DAY * 367),
+        payment(&locker).ttl(DAY * 2),
+    ];
+    for request in refused {
+        let outcome = request.run(async |_| panic!("it is refused") as Result<&str, ()>).await;
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Misuse);
     }
-    assert_eq!(payment(&locker).ttl(DAY * 2).unwrap_err().kind(), ErrorKind::Misuse);
     let long = payment(&locker).run(async |_| Ok::<_, ()>(vec![b'x'; 32 * 1024 + 1])).await;
     let error = long.unwrap_err().to_string();
     assert!(error.contains("the result must be at most 32768 bytes, not 32769"), "{error}");
-    let longest = locker.idempotent("b", [255; 256], DAY).unwrap();
+    let longest = locker.idempotent("b", [255; 256], DAY);
     let result = vec![b'x'; 32 * 1024];
     let outcome = longest.run(async |_| Ok::<_, ()>(result.clone())).await.unwrap();
-    assert_eq!(outcome, Outcome::Ran(result.clone().into()));
-    assert_eq!(longest.run(async |_| Ok::<_, ()>("")).await.unwrap(), Outcome::Done(result.into()));
+    assert_eq!(outcome, RequestOutcome::Ran(result.clone().into()));
+    assert_eq!(
+        longest.run(async |_| Ok::<_, ()>("")).await.unwrap(),
+        RequestOutcome::Done(result.into())
+    );
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Latch, Locker, Progress};
+use leasehold::barriers::{Latch, LatchState};
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, binary, soon};
 use proptest::prelude::*;
@@ -35,19 +36,19 @@ fn calls(server: &RedisServer) -> u32 {
 async fn a_party_counts_once_and_the_last_one_opens_the_latch_for_good() {
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
-    let (one, other) = (one.latch("ready", 3).unwrap(), other.latch("ready", 3).unwrap());
-    assert_eq!(one.look().await.unwrap(), Progress::Closed { left: 3 });
+    let (one, other) = (one.latch("ready", 3), other.latch("ready", 3));
+    assert_eq!(one.state().await.unwrap(), LatchState::Closed { left: 3 });
     for _ in 0..5 {
-        assert_eq!(one.count_down("a").await.unwrap(), Progress::Closed { left: 2 });
+        assert_eq!(one.count_down("a").await.unwrap(), LatchState::Closed { left: 2 });
     }
-    assert_eq!(other.count_down("b").await.unwrap(), Progress::Closed { left: 1 });
-    assert_eq!(other.look().await.unwrap(), Progress::Closed { left: 1 });
+    assert_eq!(other.count_down("b").await.unwrap(), LatchState::Closed { left: 1 });
+    assert_eq!(other.state().await.unwrap(), LatchState::Closed { left: 1 });
     assert!(pttl(&server, "{ready}:latch") > 0, "what is kept ends");
-    assert_eq!(one.count_down("c").await.unwrap(), Progress::Open);
+    assert_eq!(one.count_down("c").await.unwrap(), LatchState::Open);
     for party in ["a", "d"] {
-        assert_eq!(other.count_down(party).await.unwrap(), Progress::Open, "it stays open");
+        assert_eq!(other.count_down(party).await.unwrap(), LatchState::Open, "it stays open");
     }
-    assert_eq!(other.wait(Duration::ZERO).await.unwrap(), Progress::Open);
+    assert_eq!(other.wait(Duration::ZERO).await.unwrap(), LatchState::Open);
     assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1), "the parties are forgotten");
     assert!(pttl(&server, "{ready}:open") > 0);
 }
@@ -56,11 +57,11 @@ async fn a_party_counts_once_and_the_last_one_opens_the_latch_for_good() {
 async fn waiters_are_told_of_the_opening_alone() {
     const PARTIES: u32 = 40;
     let server = RedisServer::start();
-    let latch = connect(&server).await.latch("ready", PARTIES).unwrap();
+    let latch = connect(&server).await.latch("ready", PARTIES);
     let mut waiters = Vec::new();
     for _ in 0..5 {
         let locker = connect(&server).await;
-        let waiting = locker.latch("ready", PARTIES).unwrap();
+        let waiting = locker.latch("ready", PARTIES);
         waiters.push(tokio::spawn(async move { (waiting.wait(DAY).await.unwrap(), locker) }));
     }
     leasehold_testing::eventually("all wait", || calls(&server) >= 5).await;
@@ -68,7 +69,7 @@ async fn waiters_are_told_of_the_opening_alone() {
         latch.count_down(party.to_string()).await.unwrap();
     }
     for waiter in waiters {
-        assert_eq!(soon("the opening", waiter).await.unwrap().0, Progress::Open);
+        assert_eq!(soon("the opening", waiter).await.unwrap().0, LatchState::Open);
     }
     // Each waiter asks when it comes and when it is told; some of its first calls may be repeated.
     let is_told = binary::has_at_least((6, 0), (0, 0));
@@ -79,10 +80,10 @@ async fn waiters_are_told_of_the_opening_alone() {
 async fn a_wait_ends_at_its_limit_and_at_a_shutdown() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let latch = locker.latch("ready", 2).unwrap();
+    let latch = locker.latch("ready", 2);
     latch.count_down("a").await.unwrap();
     let progress = soon("its limit", latch.wait(SOON)).await.unwrap();
-    assert_eq!(progress, Progress::Closed { left: 1 });
+    assert_eq!(progress, LatchState::Closed { left: 1 });
     let (waited, _) = soon("its end", async {
         tokio::join!(latch.wait(DAY), async {
             tokio::time::sleep(MOMENT).await;
@@ -97,9 +98,9 @@ async fn a_wait_ends_at_its_limit_and_at_a_shutdown() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
-    let error = several.latch("a", 2).unwrap_err();
+    let error = several.latch("a", 2).state().await.unwrap_err();
     assert!(
         error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
         "{error}"
@@ -107,19 +108,20 @@ async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
     for parties in [0, 10_001] {
-        let error = locker.latch("a", parties).unwrap_err().to_string();
+        let error = locker.latch("a", parties).state().await.unwrap_err().to_string();
         let words = format!("latch \"a\": a latch has between 1 and 10000 parties, not {parties}");
         assert_eq!(error, words);
     }
-    let latch = locker.latch("a", 2).unwrap();
-    assert_eq!(latch.clone().kept_for(DAY * 367).unwrap_err().kind(), ErrorKind::Misuse);
+    let latch = locker.latch("a", 2);
+    let kept = latch.clone().kept_for(DAY * 367);
+    assert_eq!(kept.wait(DAY).await.unwrap_err().kind(), ErrorKind::Misuse);
     assert_eq!(latch.count_down("").await.unwrap_err().kind(), ErrorKind::Misuse);
     assert_eq!(latch.count_down([0; 257]).await.unwrap_err().kind(), ErrorKind::Misuse);
     latch.count_down([255; 256]).await.unwrap();
-    let error = locker.latch("a", 3).unwrap().count_down("b").await.unwrap_err();
+    let error = locker.latch("a", 3).count_down("b").await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
     latch.count_down("b").await.unwrap();
-    let error = locker.latch("a", 3).unwrap().wait(DAY).await.unwrap_err();
+    let error = locker.latch("a", 3).wait(DAY).await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
 }
 
@@ -127,13 +129,13 @@ async fn what_cannot_be_is_refused() {
 #[tokio::test]
 async fn what_is_no_latch_is_not_counted() {
     let server = RedisServer::start();
-    let latch = connect(&server).await.latch("a", 2).unwrap();
+    let latch = connect(&server).await.latch("a", 2);
     for foreign in [&["HSET", "{a}:latch", "x", "1", "y", "2"][..], &["SET", "{a}:open", "x"]] {
         server.cli(&["FLUSHALL"]);
         server.cli(foreign);
         let error = latch.count_down("a").await.unwrap_err().to_string();
         assert!(error.contains("holds a value that is no latch"), "{error}");
-        assert!(latch.look().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
+        assert!(latch.state().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
     }
 }
 
@@ -147,7 +149,7 @@ fn a_latch_is_open_as_soon_as_all_have_counted_down_and_not_before() {
     let mut runner =
         TestRunner::new(Config { cases: 64, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&runs, |(parties, arrivals, name)| {
-        let latch: Latch = locker.latch(format!("{name}"), parties).unwrap();
+        let latch: Latch = locker.latch(format!("{name}"), parties);
         let mut arrived = BTreeSet::new();
         for party in arrivals {
             // A late caller changes nothing.
@@ -155,10 +157,10 @@ fn a_latch_is_open_as_soon_as_all_have_counted_down_and_not_before() {
                 arrived.insert(party);
             }
             let left = parties - u32::try_from(arrived.len()).unwrap();
-            let expected = if left == 0 { Progress::Open } else { Progress::Closed { left } };
+            let expected = if left == 0 { LatchState::Open } else { LatchState::Closed { left } };
             let said = runtime.block_on(latch.count_down(party.to_string())).unwrap();
             prop_assert_eq!(said, expected);
-            prop_assert_eq!(runtime.block_on(latch.look()).unwrap(), expected);
+            prop_assert_eq!(runtime.block_on(latch.state()).unwrap(), expected);
         }
         Ok(())
     });

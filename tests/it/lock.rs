@@ -27,7 +27,7 @@ async fn a_lock_is_taken_refused_to_others_and_given_back() {
 
     let error = refused(locker.try_lock("invoice:42").await);
     assert_eq!(error.kind(), ErrorKind::Contended);
-    assert!(!error.is_timeout() && !error.is_no_quorum());
+    assert!(!error.is_timeout());
     let holder = error.report().holder().unwrap();
     assert_eq!(holder.label.as_deref(), Some("billing"));
     assert!(holder.remaining.unwrap() <= TTL);
@@ -261,13 +261,13 @@ async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
 /// The lock is free at once after a restart, and the former holder does not know yet. What a user without
 /// `+info|persistence` is not told, is not warned of.
 #[tokio::test]
-async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_guard_makes_up_for_it() {
+async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_quarantine_makes_up_for_it() {
     let server = RedisServer::start();
     if leasehold_testing::has_least_rights() {
         server.cli(&["ACL", "SETUSER", "default", "+info|persistence"]);
     }
     let builder = || Locker::builder().node(server.url());
-    for builder in [builder(), builder().strict()] {
+    for builder in [builder(), builder().refuse_evicting()] {
         let warnings = builder.connect().await.unwrap().warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         let of_it = |text: &str| warnings[0].contains(text);
@@ -276,7 +276,7 @@ async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_guard_make
             "{warnings:?}"
         );
     }
-    let guarded = builder().restart_guard(true).connect().await.unwrap();
+    let guarded = builder().restart_quarantine(true).connect().await.unwrap();
     assert_eq!(guarded.warnings(), [] as [String; 0]);
     // What is lost of this by a restart of the server alone is nothing; the doctor says what a power cut costs.
     server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
@@ -290,12 +290,12 @@ async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_guard_make
 #[tokio::test]
 async fn a_holder_that_waits_for_its_own_lock_is_told() {
     let fleet = leasehold_testing::Fleet::start(3);
-    let builder = || Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = || Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let (locker, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
     let guard = locker.lock_all(["a", "b"]).await.unwrap();
     let attempts = locker.stats().attempts;
     for request in [locker.lock("b"), locker.try_lock("a"), locker.clone().lock_all(["x", "b"])] {
-        let error = request.unless_held_here().await.map(|_| ()).unwrap_err();
+        let error = request.reject_reentrant().await.map(|_| ()).unwrap_err();
         assert!(
             error.is_held_here() && error.kind() == ErrorKind::Contended && !error.is_timeout(),
             "{error}"
@@ -311,10 +311,10 @@ async fn a_holder_that_waits_for_its_own_lock_is_told() {
     // Another locker's guard is another's.
     let error = at_limit(&other).await.map(|_| ()).unwrap_err();
     assert!(!error.is_held_here() && error.is_timeout(), "{error}");
-    let error = other.try_lock("b").unless_held_here().await.map(|_| ()).unwrap_err();
+    let error = other.try_lock("b").reject_reentrant().await.map(|_| ()).unwrap_err();
     assert!(!error.is_held_here() && error.kind() == ErrorKind::Contended, "{error}");
     guard.release().await.unwrap();
-    locker.lock("b").unless_held_here().await.unwrap().release().await.unwrap();
+    locker.lock("b").reject_reentrant().await.unwrap().release().await.unwrap();
 }
 
 /// Every value begins with nothing, and many of ours with one digit or another.

@@ -119,7 +119,7 @@ async fn the_loss_of_one_is_the_loss_of_all() {
 #[tokio::test]
 async fn a_quorum_takes_several_too() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock_all(["a", "b"]).await.unwrap();
     assert_eq!(locker.try_lock("b").await.unwrap_err().kind(), ErrorKind::Contended);

@@ -13,7 +13,7 @@ const TTL: Duration = Duration::from_secs(3600);
 
 async fn connect(urls: impl IntoIterator<Item = String>) -> Locker {
     // Servers that have just started would be kept from voting for a TTL.
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL).longest_ttl(TTL);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(TTL).max_ttl(TTL);
     soon("it connects", builder.connect()).await.unwrap()
 }
 
@@ -122,7 +122,7 @@ async fn names_that_cannot_be_are_refused_and_one_that_is_given_twice_is_one() {
         assert_eq!(request.await.map(|_| ()).unwrap_err().kind(), ErrorKind::Misuse);
     }
     let guard = locker.lock_any(["a", "a"]).await.unwrap();
-    let request = locker.lock_any(["a", "a"]).unless_held_here();
+    let request = locker.lock_any(["a", "a"]).reject_reentrant();
     assert!(request.await.map(|_| ()).unwrap_err().is_held_here());
     guard.release().await.unwrap();
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use leasehold::{FailureKind, LockState, LockView, Locker};
+use leasehold::inspect::{LockState, LockView};
+use leasehold::{FailureKind, Locker};
 use leasehold_testing::{Fleet, soon};
 
 const VALUE: &str = "0123456789abcdef0123456789abcdef~:other";
 
 async fn connect(fleet: &Fleet, is_guarded: bool) -> Locker {
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(is_guarded);
-    soon("it connects", builder.connect_to_any()).await.unwrap()
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(is_guarded);
+    soon("it connects", builder.connect_for_inspection()).await.unwrap()
 }
 
 /// All that there is, whether that is complete, and which servers are in doubt.
@@ -50,7 +51,7 @@ async fn what_servers_show_counts_and_what_they_may_have_forgotten_does_not() {
     assert_eq!(locker.break_lease(&seen).await.unwrap().freed, [""; 0]);
     assert_eq!(locker.inspect("n7").await.unwrap().state, LockState::Free);
     let error = guarded.inspect("n7").await.unwrap_err();
-    assert!(error.is_restart_guard(), "{error}");
+    assert!(error.report().has_failure(FailureKind::RestartQuarantine), "{error}");
     assert_eq!(locker.inspect("list").await.unwrap().failures[0].kind, FailureKind::Misuse);
     fleet[2].kill();
     let view = locker.inspect("n8").await.unwrap();

@@ -187,7 +187,7 @@ async fn renewals_and_losses_are_counted_with_their_reason() {
 async fn a_server_that_is_away_is_seen_by_its_gauges() {
     let (recorded, _recording) = Recorded::start();
     let mut fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let of = |gauge: &str, number: usize| {
         recorded.get(&format!("leasehold_{gauge}{{server={}}}", fleet_address(&locker, number)))
@@ -239,7 +239,7 @@ async fn what_a_server_does_not_answer_is_unknown() {
 async fn a_repair_and_a_wake_up_are_counted() {
     let (recorded, _recording) = Recorded::start();
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(SHORT).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(SHORT).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock("a").await.unwrap();
     eventually("all have it", || fleet.holding("a") == 3).await;

@@ -87,7 +87,7 @@ async fn a_lease_that_the_other_server_has_is_kept() {
 async fn a_restart_is_no_move_and_keeps_nobody_out() {
     let mut server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let builder = builder(&proxy).longest_ttl(Duration::from_secs(3600));
+    let builder = builder(&proxy).max_ttl(Duration::from_secs(3600));
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock("a").await.unwrap();
     let waiter = locker.clone();

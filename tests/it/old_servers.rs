@@ -145,7 +145,7 @@ async fn shares_are_waited_for_and_had_without_a_queue() {
         soon("it writes again", writer.upgrade()).await.unwrap();
         writer.release().await.unwrap();
 
-        let permits = [&one, &other].map(|locker| locker.semaphore("b", 2).unwrap());
+        let permits = [&one, &other].map(|locker| locker.semaphore("b", 2));
         let held = [permits[0].acquire(1).await.unwrap(), permits[1].acquire(1).await.unwrap()];
         let error = refused(permits[0].try_acquire(1).await);
         assert_eq!(error.kind(), ErrorKind::Contended, "{error}");

@@ -5,7 +5,8 @@
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Error, ErrorKind, Locker, Run, Slot, Turn};
+use leasehold::once::{JobOutcome, Run, Slot};
+use leasehold::{Error, ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -27,9 +28,9 @@ fn due() -> Slot {
     Slot::at(SystemTime::now() - Duration::from_secs(5))
 }
 
-fn ran<T: Copy>(turn: &Turn<Result<T, Infallible>>) -> Option<T> {
+fn ran<T: Copy>(turn: &JobOutcome<Result<T, Infallible>>) -> Option<T> {
     match turn {
-        Turn::Ran { output: Ok(output), .. } => Some(*output),
+        JobOutcome::Ran { output: Ok(output), .. } => Some(*output),
         _ => None,
     }
 }
@@ -41,7 +42,7 @@ async fn of_many_callers_one_runs_the_job_and_it_holds_nothing() {
     let slot = due();
     for _ in 0..5 {
         let locker = connect(&server).await;
-        let turn = locker.once("report", slot).unwrap().run(works).await.unwrap();
+        let turn = locker.once("report", slot).run(works).await.unwrap();
         ran_in += u32::from(ran(&turn).is_some());
         locker.shutdown(SHORT).await;
     }
@@ -55,18 +56,18 @@ async fn of_many_callers_one_runs_the_job_and_it_holds_nothing() {
 async fn the_servers_clock_says_which_slot_is_due() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let weekly = locker.once("weekly", Slot::every(WEEK)).unwrap();
+    let weekly = locker.once("weekly", Slot::every(WEEK));
     let turn = weekly.run(works).await.unwrap();
-    let (Turn::Ran { next_in: Some(next_in), .. }, Some(run)) = (turn, ran(&turn)) else {
+    let (JobOutcome::Ran { next_in: Some(next_in), .. }, Some(run)) = (turn, ran(&turn)) else {
         panic!("{turn:?}")
     };
     assert!(next_in <= WEEK && run.attempt == 1 && run.unfinished.is_none());
-    assert!(matches!(weekly.run(works).await.unwrap(), Turn::Taken { last: Some(_), .. }));
-    let later = locker.once("later", Slot::at(SystemTime::now() + HOUR)).unwrap();
+    assert!(matches!(weekly.run(works).await.unwrap(), JobOutcome::Taken { last: Some(_), .. }));
+    let later = locker.once("later", Slot::at(SystemTime::now() + HOUR));
     let turn = later.run(works).await.unwrap();
-    assert!(matches!(turn, Turn::Early { due_in } if due_in <= HOUR), "{turn:?}");
-    let old = locker.once("old", Slot::at(SystemTime::now() - WEEK)).unwrap();
-    assert!(matches!(old.run(works).await.unwrap(), Turn::Taken { last: None, .. }));
+    assert!(matches!(turn, JobOutcome::Early { due_in } if due_in <= HOUR), "{turn:?}");
+    let old = locker.once("old", Slot::at(SystemTime::now() - WEEK));
+    assert!(matches!(old.run(works).await.unwrap(), JobOutcome::Taken { last: None, .. }));
     assert_eq!(server.cli(&["EXISTS", "{old}:once", "{later}:once"]), Frame::Integer(0));
 }
 
@@ -76,19 +77,22 @@ async fn at_least_once_a_run_that_fails_or_is_cut_off_is_repeated_and_none_overl
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
     let slot = due();
-    let one = one.once("import", slot)?.at_least_once(HOUR)?;
-    let other = other.once("import", slot)?.at_least_once(HOUR)?;
+    let one = one.once("import", slot).at_least_once(HOUR);
+    let other = other.once("import", slot).at_least_once(HOUR);
     let failed = one.run(async |_| Err::<(), _>("no")).await?;
-    assert!(matches!(failed, Turn::Ran { output: Err("no"), .. }));
+    assert!(matches!(failed, JobOutcome::Ran { output: Err("no"), .. }));
     let turn = one
         .run(async |run| {
             let beside = other.run(works).await.unwrap();
-            assert!(matches!(beside, Turn::Running { left, .. } if left <= HOUR), "{beside:?}");
+            assert!(
+                matches!(beside, JobOutcome::Running { left, .. } if left <= HOUR),
+                "{beside:?}"
+            );
             Ok::<_, Infallible>(run.attempt)
         })
         .await?;
     assert_eq!(ran(&turn), Some(2));
-    assert!(matches!(other.run(works).await?, Turn::Taken { .. }));
+    assert!(matches!(other.run(works).await?, JobOutcome::Taken { .. }));
     Ok(())
 }
 
@@ -96,7 +100,7 @@ async fn at_least_once_a_run_that_fails_or_is_cut_off_is_repeated_and_none_overl
 async fn a_run_is_renewed_beyond_its_ttl_and_one_that_is_dropped_can_be_repeated_after_it() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let job = || locker.once("import", due()).unwrap().at_least_once(SHORT).unwrap();
+    let job = || locker.once("import", due()).at_least_once(SHORT);
     let lease = || {
         let value = server.cli_text(&["GET", "{import}:once"]);
         value.split(' ').nth(1).map(str::to_owned)
@@ -116,7 +120,7 @@ async fn a_run_is_renewed_beyond_its_ttl_and_one_that_is_dropped_can_be_repeated
     }
     let last = loop {
         match soon("an answer", first.run(works)).await.unwrap() {
-            Turn::Running { left, .. } => tokio::time::sleep(left).await,
+            JobOutcome::Running { left, .. } => tokio::time::sleep(left).await,
             turn => break turn,
         }
     };
@@ -131,7 +135,7 @@ async fn a_run_is_renewed_beyond_its_ttl_and_one_that_is_dropped_can_be_repeated
 async fn a_run_whose_lease_is_another_s_is_dropped() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    let job = locker.once("import", due()).unwrap().at_least_once(SHORT).unwrap();
+    let job = locker.once("import", due()).at_least_once(SHORT);
     let error = job
         .run(async |_| {
             server.cli(&["DEL", "{import}:once"]);
@@ -154,22 +158,24 @@ async fn a_run_whose_lease_is_another_s_is_dropped() {
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_quarantine(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
-    let error = several.once("a", due()).unwrap().at_least_once(HOUR).unwrap_err();
+    let error = several.once("a", due()).at_least_once(HOUR).run(works).await.unwrap_err();
     assert!(
         error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
         "{error}"
     );
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    assert_eq!(locker.once("", due()).unwrap_err().kind(), ErrorKind::Misuse);
-    assert_eq!(locker.once("a", Slot::every(WEEK * 2)).unwrap_err().kind(), ErrorKind::Misuse);
-    let job = locker.once("a", due()).unwrap();
-    assert_eq!(
-        locker.once("a", due()).unwrap().at_least_once(Duration::ZERO).unwrap_err().kind(),
-        ErrorKind::Misuse
-    );
+    let refused = [
+        locker.once("", due()),
+        locker.once("a", Slot::every(WEEK * 2)),
+        locker.once("a", due()).at_least_once(Duration::ZERO),
+    ];
+    for job in refused {
+        assert_eq!(job.run(works).await.unwrap_err().kind(), ErrorKind::Misuse);
+    }
+    let job = locker.once("a", due());
     server.cli(&["SET", "{a}:once", "a lock's"]);
     let error = job.run(works).await.unwrap_err();
     assert!(error.to_string().contains("holds a value that is no job"), "{error}");

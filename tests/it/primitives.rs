@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Locker, Primitive, PrimitiveState, PrimitiveView, Rate, Slot, Work};
+use leasehold::inspect::{PrimitiveState, PrimitiveView, WorkState};
+use leasehold::limits::Rate;
+use leasehold::once::Slot;
+use leasehold::{ErrorKind, Locker, Primitive};
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, rights, soon};
 
 /// So long that nothing ends because of it.
@@ -37,14 +40,14 @@ async fn listed(locker: &Locker, pattern: &str) -> Vec<String> {
 
 /// Each of them once, under names that begin so.
 async fn keep_one_of_each(locker: &Locker, name: impl Fn(&str) -> String) {
-    locker.limit(name("limit"), Rate::new(9, LONG)).unwrap().take(1).await.unwrap();
-    let job = locker.once(name("once"), Slot::every(LONG)).unwrap();
+    locker.limit(name("limit"), Rate::new(9, LONG)).take(1).await.unwrap();
+    let job = locker.once(name("once"), Slot::every(LONG));
     job.run(async |_| Ok::<_, ()>(())).await.unwrap();
-    let request = locker.idempotent(name("request"), "f", LONG).unwrap();
+    let request = locker.idempotent(name("request"), "f", LONG);
     request.run(async |_| Ok::<_, ()>("result")).await.unwrap();
-    locker.latch(name("latch"), 2).unwrap().count_down("x").await.unwrap();
-    let barrier = locker.barrier(name("barrier"), 1).unwrap();
-    barrier.party("x").unwrap().arrive().await.unwrap();
+    locker.latch(name("latch"), 2).count_down("x").await.unwrap();
+    let barrier = locker.barrier(name("barrier"), 1);
+    barrier.party("x").arrive().await.unwrap();
 }
 
 #[tokio::test]
@@ -53,7 +56,7 @@ async fn a_rate_limit_shows_its_rate_and_the_tokens_that_are_left() {
     let locker = locker(&server).await;
     assert!(of(&locker, "a").await.is_empty());
     let rate = Rate::new(3, LONG).burst(2);
-    let limit = locker.limit("a", rate).unwrap();
+    let limit = locker.limit("a", rate);
     for expected in [1, 0] {
         limit.take(1).await.unwrap();
         let seen = one_of(&locker, "a").await;
@@ -69,7 +72,7 @@ async fn a_rate_limit_shows_its_rate_and_the_tokens_that_are_left() {
 async fn a_job_shows_its_slot_and_whether_a_run_is_under_way() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
-    let job = locker.once("a", Slot::every(LONG)).unwrap().at_least_once(LONG).unwrap();
+    let job = locker.once("a", Slot::every(LONG)).at_least_once(LONG);
     let progress = async || {
         let seen = one_of(&locker, "a").await;
         assert_eq!((seen.primitive, &seen.name[..]), (Primitive::Once, &b"a"[..]));
@@ -80,13 +83,13 @@ async fn a_job_shows_its_slot_and_whether_a_run_is_under_way() {
         (progress, seen.lease.is_some())
     };
     let run = job.run(async |_| {
-        assert_eq!(progress().await, (Work::Running, true));
+        assert_eq!(progress().await, (WorkState::Running, true));
         Err::<(), _>(())
     });
     let _ = soon("the run", run).await;
-    assert_eq!(progress().await, (Work::Unfinished, false));
+    assert_eq!(progress().await, (WorkState::Unfinished, false));
     soon("the run", job.run(async |_| Ok::<_, ()>(()))).await.unwrap();
-    assert_eq!(progress().await, (Work::Finished, false));
+    assert_eq!(progress().await, (WorkState::Finished, false));
 }
 
 #[tokio::test]
@@ -94,27 +97,27 @@ async fn a_request_shows_how_often_it_was_started_and_whether_it_is_done() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     // What stands behind the numbers, whatever it is, is not mixed up with them.
-    let request = locker.idempotent("a", b" 7 \xff \0 7", LONG).unwrap();
+    let request = locker.idempotent("a", b" 7 \xff \0 7", LONG);
     let progress = async || {
         let seen = one_of(&locker, "a").await;
         let PrimitiveState::Idempotency { starts, progress, .. } = seen.state else { panic!() };
         (starts, progress, seen.lease.is_some())
     };
     let failed = request.run(async |_| {
-        assert_eq!(progress().await, (1, Work::Running, true));
+        assert_eq!(progress().await, (1, WorkState::Running, true));
         Err::<String, _>(())
     });
     let _ = soon("the attempt", failed).await;
-    assert_eq!(progress().await, (1, Work::Unfinished, false));
+    assert_eq!(progress().await, (1, WorkState::Unfinished, false));
     soon("the attempt", request.run(async |_| Ok::<_, ()>("x".repeat(30_000)))).await.unwrap();
-    assert_eq!(progress().await, (2, Work::Finished, false));
+    assert_eq!(progress().await, (2, WorkState::Finished, false));
 }
 
 #[tokio::test]
 async fn latches_and_barriers_show_how_many_have_come() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
-    let latch = locker.latch("a", 2).unwrap();
+    let latch = locker.latch("a", 2);
     for (party, expected) in [("x", 1), ("x", 1), ("y", 0)] {
         latch.count_down(party).await.unwrap();
         let seen = one_of(&locker, "a").await;
@@ -122,8 +125,8 @@ async fn latches_and_barriers_show_how_many_have_come() {
         assert_eq!((parties, left), (2, expected));
         assert!(seen.kept.is_some_and(|kept| kept > LONG));
     }
-    let barrier = locker.barrier("b", 2).unwrap();
-    let (mut x, mut y) = (barrier.party("x").unwrap(), barrier.party("y").unwrap());
+    let barrier = locker.barrier("b", 2);
+    let (mut x, mut y) = (barrier.party("x"), barrier.party("y"));
     let standing = async || {
         let seen = one_of(&locker, "b").await;
         let PrimitiveState::Barrier { generation, parties, arrived, .. } = seen.state else {
@@ -136,7 +139,7 @@ async fn latches_and_barriers_show_how_many_have_come() {
     assert_eq!(standing().await, (1, 1));
     y.arrive().await.unwrap();
     assert_eq!(standing().await, (2, 0));
-    let mut again = barrier.party("x").unwrap();
+    let mut again = barrier.party("x");
     again.arrive().await.unwrap();
     assert_eq!(standing().await, (2, 1));
 }
@@ -203,18 +206,18 @@ async fn a_name_in_braces_is_another_name() {
 async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
     let mut fleet = Fleet::start(3);
     let urls: Vec<_> = fleet.iter().map(RedisServer::url).collect();
-    let builder = Locker::builder().nodes(urls).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     // One that is not connected yet is not asked.
     let is_connected = || locker.stats().servers.iter().all(|server| server.connected);
     eventually("all are connected", is_connected).await;
-    let job = locker.once("job", Slot::every(LONG)).unwrap();
+    let job = locker.once("job", Slot::every(LONG));
     job.run(async |_| Ok::<_, ()>(())).await.unwrap();
-    let request = locker.idempotent("request", "f", LONG).unwrap();
+    let request = locker.idempotent("request", "f", LONG);
     let attempt = request.run(async |_| {
         let seen = one_of(&locker, "request").await;
         let PrimitiveState::Idempotency { progress, .. } = seen.state else { panic!("{seen:?}") };
-        assert!(progress == Work::Running && seen.servers.len() == 3, "{seen:?}");
+        assert!(progress == WorkState::Running && seen.servers.len() == 3, "{seen:?}");
         Ok::<_, ()>("result")
     });
     soon("the attempt", attempt).await.unwrap();
@@ -232,7 +235,7 @@ async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
     }
     let seen = one_of(&locker, "request").await;
     let done = |state: &PrimitiveState| {
-        matches!(state, PrimitiveState::Idempotency { progress: Work::Finished, .. })
+        matches!(state, PrimitiveState::Idempotency { progress: WorkState::Finished, .. })
     };
     assert!(done(&seen.state) && seen.lease.is_none(), "{seen:?}");
     assert_eq!(listed(&locker, "*").await, ["idempotency key request", "once job"]);

@@ -16,9 +16,9 @@ const TTL: Duration = Duration::from_secs(3600);
 /// Beyond the clock for a thousand years, and below 2^53 with room above.
 const FAR: u64 = 8_000_000_000_000_000;
 
-/// The servers have just started, so the restart guard would keep them from voting for a TTL.
+/// The servers have just started, so the restart quarantine would keep them from voting for a TTL.
 fn builder(urls: impl IntoIterator<Item = String>) -> Builder {
-    Locker::builder().nodes(urls).ttl(TTL).restart_guard(false).command_timeout(3 * STUCK)
+    Locker::builder().nodes(urls).ttl(TTL).restart_quarantine(false).command_timeout(3 * STUCK)
 }
 
 async fn locker_of(fleet: &Fleet) -> Locker {
@@ -105,8 +105,8 @@ async fn a_refused_caller_is_told_the_holder_and_every_server() {
     until_held_by_all(&fleet, "a").await;
     for _ in 0..10 {
         let error = asking.try_lock("a").await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Contended && !error.is_no_quorum(), "{error}");
-        assert!(!error.is_other_configuration(), "{error}");
+        assert!(error.kind() == ErrorKind::Contended, "{error}");
+        assert!(!error.report().holders().any(|holder| holder.other_configuration), "{error}");
         let text = error.to_string();
         assert!(text.contains("billing"), "{text}");
         assert!(fleet.addresses().iter().all(|address| text.contains(address)), "{text}");
@@ -387,7 +387,7 @@ async fn a_server_that_may_evict_is_warned_of_and_refused_where_that_is_asked() 
     assert!(warnings[0].contains(&fleet.addresses()[1]), "{warnings:?}");
     assert!(warnings[0].contains("allkeys-lru"), "{warnings:?}");
     locker.lock("a").await.unwrap().release().await.unwrap();
-    let error = builder(fleet.urls()).strict().connect().await.unwrap_err();
+    let error = builder(fleet.urls()).refuse_evicting().connect().await.unwrap_err();
     assert!(error.to_string().contains("allkeys-lru"), "{error}");
 }
 
@@ -404,22 +404,30 @@ async fn a_holder_with_other_servers_or_another_quorum_is_found_out() {
     ];
     for other in others {
         let error = other.connect().await.unwrap().try_lock("a").await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Contended && error.is_other_configuration(), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Contended
+                && error.report().holders().any(|holder| holder.other_configuration),
+            "{error}"
+        );
         assert!(error.to_string().contains("other servers or another quorum"), "{error}");
     }
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_ttl_that_outlives_the_restart_guard_is_refused() {
+async fn a_ttl_that_outlives_the_restart_quarantine_is_refused() {
     let fleet = Fleet::start(3);
     let long = Duration::from_secs(60);
     let guarded = Locker::builder().nodes(fleet.urls()).ttl(long).connect().await.unwrap();
     let error = guarded.try_lock("a").ttl(2 * long).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
-    let ample = builder(fleet.urls()).ttl(long).longest_ttl(2 * long).restart_guard(true);
+    let ample = builder(fleet.urls()).ttl(long).max_ttl(2 * long).restart_quarantine(true);
     let error = ample.connect().await.unwrap().try_lock("a").ttl(2 * long).await.unwrap_err();
-    assert!(error.is_restart_guard() && error.kind() != ErrorKind::Misuse, "{error}");
+    assert!(
+        error.report().has_failure(FailureKind::RestartQuarantine)
+            && error.kind() != ErrorKind::Misuse,
+        "{error}"
+    );
     let unguarded = builder(fleet.urls()).ttl(long).connect().await.unwrap();
     unguarded.try_lock("a").ttl(2 * long).await.unwrap().release().await.unwrap();
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Attempt, ErrorKind, Idempotent, Locker, Outcome, Run, Slot, Turn};
+use leasehold::once::{Attempt, IdempotentRequest, JobOutcome, RequestOutcome, Run, Slot};
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 
@@ -20,15 +21,15 @@ const SHORT: Duration = Duration::from_millis(300);
 const KEY: &str = "{payment:7}:idempotent";
 
 async fn connect(fleet: &Fleet, quorum: usize) -> Locker {
-    let builder = Locker::builder().nodes(fleet.urls()).quorum(quorum).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).quorum(quorum).restart_quarantine(false);
     soon("it connects", builder.connect()).await.unwrap()
 }
 
-fn payment(locker: &Locker) -> Idempotent {
-    locker.idempotent("payment:7", "digest", DAY).unwrap()
+fn payment(locker: &Locker) -> IdempotentRequest {
+    locker.idempotent("payment:7", "digest", DAY)
 }
 
-async fn pay(request: &Idempotent, with: &'static str) -> Outcome<()> {
+async fn pay(request: &IdempotentRequest, with: &'static str) -> RequestOutcome<()> {
     soon("an answer", request.run(async |_| Ok::<_, ()>(with))).await.unwrap()
 }
 
@@ -49,12 +50,15 @@ async fn a_request_is_carried_out_once_and_every_quorum_knows_its_result() {
     for (servers, quorum) in [(3, 2), (5, 3), (5, 4)] {
         let fleet = Fleet::start(servers);
         let (one, other) = (connect(&fleet, quorum).await, connect(&fleet, quorum).await);
-        assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+        assert_eq!(pay(&payment(&one), "receipt").await, RequestOutcome::Ran("receipt".into()));
         for locker in [&one, &other] {
-            assert_eq!(pay(&payment(locker), "twice").await, Outcome::Done("receipt".into()));
+            assert_eq!(
+                pay(&payment(locker), "twice").await,
+                RequestOutcome::Done("receipt".into())
+            );
         }
-        let another = one.idempotent("payment:7", "another digest", DAY).unwrap();
-        assert_eq!(pay(&another, "no").await, Outcome::Other);
+        let another = one.idempotent("payment:7", "another digest", DAY);
+        assert_eq!(pay(&another, "no").await, RequestOutcome::KeyReused);
         assert!(kept(&fleet) >= quorum);
         for server in fleet.iter() {
             let Frame::Integer(left) = server.cli(&["PTTL", KEY]) else { panic!() };
@@ -73,12 +77,12 @@ async fn a_failure_lets_the_next_one_try_under_a_higher_token() {
         let attempt = async |attempt: &Attempt| {
             assert!(attempt.number > number);
             number = attempt.number;
-            assert!(Some(attempt.fence) > fence.replace(attempt.fence));
+            assert!(Some(attempt.fence()) > fence.replace(attempt.fence()));
             Err::<Vec<u8>, _>("declined")
         };
-        assert_eq!(request.run(attempt).await.unwrap(), Outcome::Failed("declined"));
+        assert_eq!(request.run(attempt).await.unwrap(), RequestOutcome::Failed("declined"));
     }
-    assert_eq!(pay(&request, "receipt").await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&request, "receipt").await, RequestOutcome::Ran("receipt".into()));
 }
 
 #[tokio::test]
@@ -86,8 +90,8 @@ async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_resu
     let mut fleet = Fleet::start(3);
     let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
     fleet[0].stop();
-    assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
-    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+    assert_eq!(pay(&payment(&one), "receipt").await, RequestOutcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&other), "twice").await, RequestOutcome::Done("receipt".into()));
     fleet[0].cont();
     // Two of three know it. A reader without one of them finishes it on the third.
     fleet[1].kill();
@@ -97,13 +101,12 @@ async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_resu
         loop {
             match fresh
                 .idempotent("payment:7", "digest", DAY)
-                .unwrap()
                 .run(async |_| Ok::<_, ()>("twice"))
                 .await
             {
-                Ok(Outcome::Done(result)) => return result,
+                Ok(RequestOutcome::Done(result)) => return result,
                 Ok(outcome) => panic!("{outcome:?}"),
-                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+                Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -116,9 +119,9 @@ async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_resu
     let again = async {
         loop {
             match payment(&fresh).run(async |_| Ok::<_, ()>("twice")).await {
-                Ok(Outcome::Done(result)) => return result,
+                Ok(RequestOutcome::Done(result)) => return result,
                 Ok(outcome) => panic!("{outcome:?}"),
-                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+                Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -142,7 +145,7 @@ async fn servers_that_were_away_when_an_attempt_began_take_its_result() {
         // They are back for this locker too.
         let probe = async {
             for round in 0.. {
-                let limit = one.once(format!("probe:{round}"), Slot::every(HOUR)).unwrap();
+                let limit = one.once(format!("probe:{round}"), Slot::every(HOUR));
                 let _ = limit.run(works).await;
                 let known = |server| fleet[server].cli(&["DBSIZE"]) != Frame::Integer(0);
                 if known(3) && known(4) {
@@ -153,9 +156,9 @@ async fn servers_that_were_away_when_an_attempt_began_take_its_result() {
         soon("they take part", probe).await;
         Ok::<_, ()>("receipt")
     });
-    assert_eq!(soon("its result", outcome).await.unwrap(), Outcome::Ran("receipt".into()));
+    assert_eq!(soon("its result", outcome).await.unwrap(), RequestOutcome::Ran("receipt".into()));
     assert!(kept_on(&fleet, &[1, 2, 3, 4]) >= 3);
-    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+    assert_eq!(pay(&payment(&other), "twice").await, RequestOutcome::Done("receipt".into()));
 }
 
 fn kept_on(fleet: &Fleet, servers: &[usize]) -> usize {
@@ -168,12 +171,12 @@ fn kept_on(fleet: &Fleet, servers: &[usize]) -> usize {
 async fn as_many_servers_may_forget_as_the_quorum_tolerates() {
     let fleet = Fleet::start(5);
     let (one, other) = (connect(&fleet, 4).await, connect(&fleet, 4).await);
-    assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&one), "receipt").await, RequestOutcome::Ran("receipt".into()));
     for forgetful in [[0, 1], [2, 3], [4, 0]] {
         for server in forgetful {
             fleet[server].cli(&["FLUSHALL"]);
         }
-        assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+        assert_eq!(pay(&payment(&other), "twice").await, RequestOutcome::Done("receipt".into()));
         assert!(kept(&fleet) >= 4, "whoever reads it has it kept by a quorum again");
     }
 }
@@ -201,7 +204,9 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
     fleet[2].cli(&["DEL", KEY]);
     for caller in callers {
         let outcome = soon("its answer", caller).await.unwrap();
-        let (Outcome::Ran(result) | Outcome::Done(result)) = outcome else { panic!("{outcome:?}") };
+        let (RequestOutcome::Ran(result) | RequestOutcome::Done(result)) = outcome else {
+            panic!("{outcome:?}")
+        };
         assert_eq!(result, "receipt");
     }
     assert_eq!(done.load(Relaxed), 1);
@@ -223,7 +228,7 @@ fn calls(server: &RedisServer) -> u32 {
 async fn what_a_minority_has_accepted_is_finished_before_it_is_told() {
     let fleet = Fleet::start(3);
     let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
-    assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&one), "receipt").await, RequestOutcome::Ran("receipt".into()));
     // As if it had reached one server, and then its process had ended.
     for server in fleet.iter().skip(1) {
         server.cli(&["DEL", KEY]);
@@ -231,7 +236,7 @@ async fn what_a_minority_has_accepted_is_finished_before_it_is_told() {
     fleet[2].stop();
     // And as if somebody had taken the key's expiry away by hand: the script gives it one again.
     fleet[0].cli(&["PERSIST", KEY]);
-    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+    assert_eq!(pay(&payment(&other), "twice").await, RequestOutcome::Done("receipt".into()));
     assert_eq!(kept_on(&fleet, &[0, 1]), 2);
     assert!(matches!(fleet[0].cli(&["PTTL", KEY]), Frame::Integer(1..)));
     fleet[2].cont();
@@ -241,13 +246,16 @@ async fn what_a_minority_has_accepted_is_finished_before_it_is_told() {
 async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_result_is_refused() {
     let fleet = Fleet::start(3);
     let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
-    let request = payment(&one).ttl(HOUR).unwrap();
+    let request = payment(&one).ttl(HOUR);
     let error = request
         .run(async |_| {
             let running = pay(&payment(&other), "too early").await;
-            assert!(matches!(running, Outcome::Running { left } if left <= HOUR), "{running:?}");
-            let unlike = other.idempotent("payment:7", "another digest", DAY).unwrap();
-            assert_eq!(pay(&unlike, "no").await, Outcome::Other);
+            assert!(
+                matches!(running, RequestOutcome::Running { left } if left <= HOUR),
+                "{running:?}"
+            );
+            let unlike = other.idempotent("payment:7", "another digest", DAY);
+            assert_eq!(pay(&unlike, "no").await, RequestOutcome::KeyReused);
             // As if this process had been paused until its lease was over.
             for server in fleet.iter() {
                 let value = value(server).unwrap();
@@ -255,13 +263,16 @@ async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_resul
                 words[2] = "1";
                 server.cli(&["SET", KEY, &words.join(" "), "PX", "3600000"]);
             }
-            assert_eq!(pay(&payment(&other), "receipt").await, Outcome::Ran("receipt".into()));
+            assert_eq!(
+                pay(&payment(&other), "receipt").await,
+                RequestOutcome::Ran("receipt".into())
+            );
             Ok::<_, ()>("late")
         })
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
-    assert_eq!(pay(&request, "twice").await, Outcome::Done("receipt".into()));
+    assert_eq!(pay(&request, "twice").await, RequestOutcome::Done("receipt".into()));
 }
 
 #[tokio::test]
@@ -272,7 +283,7 @@ async fn without_a_quorum_nothing_is_begun_and_the_error_names_the_servers() {
     let request = payment(&locker);
     let run = request.run(async |_| -> Result<Vec<u8>, ()> { panic!("it is begun") });
     let error = soon("it is told", run).await.unwrap_err();
-    assert!(error.is_no_quorum(), "{error}");
+    assert!(error.kind() == ErrorKind::Unavailable, "{error}");
     assert_eq!(error.report().servers().len(), 2);
 }
 
@@ -280,7 +291,7 @@ async fn without_a_quorum_nothing_is_begun_and_the_error_names_the_servers() {
 async fn a_value_that_one_server_kept_alone_is_an_error() {
     let fleet = Fleet::start(3);
     let alone = soon("it connects", Locker::connect(&fleet[0].url())).await.unwrap();
-    assert_eq!(pay(&payment(&alone), "receipt").await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&alone), "receipt").await, RequestOutcome::Ran("receipt".into()));
     fleet[1].cli(&["SET", KEY, "a lock's"]);
     let locker = connect(&fleet, 2).await;
     let run = payment(&locker).run(async |_| Ok::<_, ()>("twice")).await;
@@ -304,12 +315,12 @@ async fn of_many_callers_at_the_same_time_one_runs_each_slot() {
             callers.push(tokio::spawn(async move {
                 for slot in 0..4 {
                     let slot = first + Duration::from_secs(slot);
-                    let job = locker.once("report", Slot::at(slot)).unwrap();
+                    let job = locker.once("report", Slot::at(slot));
                     match job.run(works).await {
-                        Ok(Turn::Ran { output: Ok(run), .. }) => {
+                        Ok(JobOutcome::Ran { output: Ok(run), .. }) => {
                             *ran.lock().unwrap().entry(run.slot).or_insert(0) += 1;
                         }
-                        Ok(Turn::Taken { last: Some(_), .. }) => {}
+                        Ok(JobOutcome::Taken { last: Some(_), .. }) => {}
                         Ok(turn) => panic!("{turn:?}"),
                         Err(error) => assert_eq!(error.kind(), ErrorKind::Contended, "{error}"),
                     }
@@ -332,19 +343,19 @@ async fn a_slot_stays_claimed_with_one_server_frozen_and_another_restarted_empty
     let mut fleet = Fleet::start(5);
     let locker = connect(&fleet, 4).await;
     let slot = Slot::at(SystemTime::now() - Duration::from_secs(60));
-    let job = locker.once("report", slot).unwrap();
+    let job = locker.once("report", slot);
     fleet[0].stop();
     let turn = soon("a turn", job.run(works)).await.unwrap();
-    assert!(matches!(turn, Turn::Ran { .. }), "{turn:?}");
+    assert!(matches!(turn, JobOutcome::Ran { .. }), "{turn:?}");
     fleet[0].cont();
     fleet[1].kill();
     fleet[1].restart();
     let taken = async {
         loop {
-            match connect(&fleet, 4).await.once("report", slot).unwrap().run(works).await {
-                Ok(Turn::Taken { last: Some(_), .. }) => return,
+            match connect(&fleet, 4).await.once("report", slot).run(works).await {
+                Ok(JobOutcome::Taken { last: Some(_), .. }) => return,
                 Ok(turn) => panic!("{turn:?}"),
-                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+                Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
             }
         }
     };
@@ -355,17 +366,17 @@ async fn a_slot_stays_claimed_with_one_server_frozen_and_another_restarted_empty
 async fn the_clocks_of_a_quorum_say_which_slot_is_due() {
     let fleet = Fleet::start(3);
     let locker = connect(&fleet, 2).await;
-    let weekly = locker.once("weekly", Slot::every(7 * DAY)).unwrap();
+    let weekly = locker.once("weekly", Slot::every(7 * DAY));
     let turn = weekly.run(works).await.unwrap();
-    assert!(matches!(turn, Turn::Ran { next_in: Some(next_in), .. } if next_in <= 7 * DAY));
+    assert!(matches!(turn, JobOutcome::Ran { next_in: Some(next_in), .. } if next_in <= 7 * DAY));
     let turn = weekly.run(works).await.unwrap();
-    assert!(matches!(turn, Turn::Taken { last: Some(_), next_in: Some(_) }), "{turn:?}");
-    let later = locker.once("later", Slot::at(SystemTime::now() + HOUR)).unwrap();
+    assert!(matches!(turn, JobOutcome::Taken { last: Some(_), next_in: Some(_) }), "{turn:?}");
+    let later = locker.once("later", Slot::at(SystemTime::now() + HOUR));
     let turn = later.run(works).await.unwrap();
-    assert!(matches!(turn, Turn::Early { due_in } if due_in <= HOUR), "{turn:?}");
-    let old = locker.once("old", Slot::at(SystemTime::now() - 8 * DAY)).unwrap();
+    assert!(matches!(turn, JobOutcome::Early { due_in } if due_in <= HOUR), "{turn:?}");
+    let old = locker.once("old", Slot::at(SystemTime::now() - 8 * DAY));
     let turn = old.run(works).await.unwrap();
-    assert!(matches!(turn, Turn::Taken { last: None, .. }), "{turn:?}");
+    assert!(matches!(turn, JobOutcome::Taken { last: None, .. }), "{turn:?}");
 }
 
 /// Callers end at any moment, one server after the other is frozen and gets what was sent to it later, and
@@ -392,8 +403,8 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
         for part in 0..2 {
             let callers = lockers.iter().enumerate().map(|(caller, locker)| {
                 let (ends_in, works_for) = (draw(40), draw(10));
-                let request = locker.idempotent(&name, "", DAY).unwrap();
-                let request = request.ttl(Duration::from_millis(60)).unwrap();
+                let request = locker.idempotent(&name, "", DAY);
+                let request = request.ttl(Duration::from_millis(60));
                 let request = request.wait_at_most(Duration::from_millis(30));
                 let told = Arc::clone(&told);
                 tokio::spawn(async move {
@@ -403,7 +414,9 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
                     };
                     let ends_in = Duration::from_millis(ends_in);
                     let outcome = tokio::time::timeout(ends_in, request.run(work)).await;
-                    if let Ok(Ok(outcome @ (Outcome::Ran(_) | Outcome::Done(_)))) = &outcome {
+                    if let Ok(Ok(outcome @ (RequestOutcome::Ran(_) | RequestOutcome::Done(_)))) =
+                        &outcome
+                    {
                         told.lock().unwrap().push(outcome.clone());
                     }
                     outcome.is_err()
@@ -420,7 +433,7 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
         frozen.cont();
         // Now it is carried out at the latest, and everybody is told of it.
         for locker in &lockers {
-            let request = locker.idempotent(&name, "", DAY).unwrap().wait_at_most(DAY);
+            let request = locker.idempotent(&name, "", DAY).wait_at_most(DAY);
             let settled = async {
                 loop {
                     match request.run(async |_| Ok::<_, ()>("at last")).await {
@@ -433,14 +446,14 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
             told.lock().unwrap().push(outcome);
         }
         let told = told.lock().unwrap();
-        let result = |outcome: &Outcome<()>| match outcome {
-            Outcome::Ran(result) | Outcome::Done(result) => result.clone(),
+        let result = |outcome: &RequestOutcome<()>| match outcome {
+            RequestOutcome::Ran(result) | RequestOutcome::Done(result) => result.clone(),
             outcome => panic!("{outcome:?}"),
         };
         let results: HashSet<_> = told.iter().map(result).collect();
         assert_eq!(results.len(), 1, "{told:?}");
-        ran += told.iter().filter(|outcome| matches!(outcome, Outcome::Ran(_))).count();
-        done += told.iter().filter(|outcome| matches!(outcome, Outcome::Done(_))).count();
+        ran += told.iter().filter(|outcome| matches!(outcome, RequestOutcome::Ran(_))).count();
+        done += told.iter().filter(|outcome| matches!(outcome, RequestOutcome::Done(_))).count();
     }
     assert!(cut_off > 0 && ran > 0 && done > 0, "{cut_off} {ran} {done}");
 }

@@ -156,9 +156,9 @@ async fn ten_thousand_releases_race_renewals() {
     assert!(pttl(&server, "a") <= 60_000);
 }
 
-/// The servers have just started, so the restart guard would keep them from voting for a TTL.
+/// The servers have just started, so the restart quarantine would keep them from voting for a TTL.
 pub(crate) fn quorum(fleet: &Fleet) -> Builder {
-    Locker::builder().nodes(fleet.urls()).longest_ttl(LONG).restart_guard(false)
+    Locker::builder().nodes(fleet.urls()).max_ttl(LONG).restart_quarantine(false)
 }
 
 pub(crate) fn fence_of(server: &RedisServer, name: &str) -> u64 {

@@ -156,7 +156,7 @@ async fn over_several_servers_it_is_what_a_quorum_reaches() {
     let servers =
         [Replicated::start(1).await, Replicated::start(1).await, Replicated::start(0).await];
     let urls = servers.each_ref().map(|server| server.master.url());
-    let builder = Locker::builder().nodes(urls).ttl(TTL).longest_ttl(TTL).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).ttl(TTL).max_ttl(TTL).restart_quarantine(false);
     let locker = builder.command_timeout(COMMAND).connect().await.unwrap();
     let guard = take(locker.lock("a")).await;
     assert_eq!(replicated(&guard, 1, WITHIN).await, 1);

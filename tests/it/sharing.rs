@@ -156,7 +156,7 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
     until_waiting(&server, 1).await;
     let second = spawn(one.read("a"));
     until_waiting(&server, 2).await;
-    let campaign = third.elect("a").unwrap().campaign("urgent").priority(9).into_future();
+    let campaign = third.elect("a").campaign("urgent").priority(9).into_future();
     let lead = tokio::spawn(campaign);
     until_waiting(&server, 3).await;
     writer.release().await.unwrap();
@@ -164,8 +164,8 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
     assert!(!first.is_finished() && !second.is_finished(), "they wait behind it");
     // Nobody overtakes what is in the queue.
     assert_eq!(refused(third.try_read("a")).await.kind(), ErrorKind::Contended);
-    let term = lead.term();
-    lead.resign().await.unwrap();
+    let term = lead.fence();
+    lead.release().await.unwrap();
     let readers = [joined(first).await, joined(second).await];
     assert_eq!(server.cli(&["ZCARD", "{a}:shares"]), Frame::Integer(2));
     assert!(readers.iter().all(|reader| reader.fence() >= term), "a reader has the term or more");
@@ -173,7 +173,7 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
     // And a writer that waits for readers is passed as well.
     let next = spawn(other.write("a"));
     until_waiting(&server, 1).await;
-    let campaign = third.elect("a").unwrap().campaign("urgent").priority(9).into_future();
+    let campaign = third.elect("a").campaign("urgent").priority(9).into_future();
     let lead = tokio::spawn(campaign);
     until_waiting(&server, 2).await;
     for reader in readers {
@@ -181,7 +181,7 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
     }
     let lead = soon("the candidate leads", lead).await.unwrap().unwrap();
     assert!(!next.is_finished());
-    lead.resign().await.unwrap();
+    lead.release().await.unwrap();
     joined(next).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
@@ -193,7 +193,7 @@ async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_over
     }
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);
-    let permits = [one.semaphore("a", 3).unwrap(), other.semaphore("a", 3).unwrap()];
+    let permits = [one.semaphore("a", 3), other.semaphore("a", 3)];
     let heavy = take(permits[0].acquire(2)).await;
     let light = take(permits[1].acquire(1)).await;
     assert_ne!(heavy.fence(), light.fence(), "each permit has a token of its own");
@@ -223,7 +223,7 @@ async fn of_many_tasks_as_many_as_there_are_permits_are_at_work() {
     let (working, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = Vec::new();
     for number in 0..40 {
-        let permits = lockers[number % 2].semaphore("a", 3).unwrap();
+        let permits = lockers[number % 2].semaphore("a", 3);
         let (working, most) = (Arc::clone(&working), Arc::clone(&most));
         tasks.push(tokio::spawn(async move {
             let permit = permits.acquire(1).await.unwrap();
@@ -247,9 +247,10 @@ async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     for limit in [0, 1_000_001] {
-        assert_eq!(locker.semaphore("a", limit).unwrap_err().kind(), ErrorKind::Misuse);
+        let error = refused(locker.semaphore("a", limit).acquire(1)).await;
+        assert_eq!(error.kind(), ErrorKind::Misuse);
     }
-    let three = locker.semaphore("a", 3).unwrap();
+    let three = locker.semaphore("a", 3);
     for weight in [0, 4] {
         let error = refused(three.acquire(weight)).await;
         assert!(
@@ -259,7 +260,7 @@ async fn what_cannot_be_is_refused() {
     }
     let permit = take(three.acquire(1)).await;
     for wait in [Duration::ZERO, LONG] {
-        let error = refused(locker.semaphore("a", 5).unwrap().acquire(1).wait_at_most(wait)).await;
+        let error = refused(locker.semaphore("a", 5).acquire(1).wait_at_most(wait)).await;
         let text = error.to_string();
         assert!(
             error.kind() == ErrorKind::Misuse
@@ -271,7 +272,7 @@ async fn what_cannot_be_is_refused() {
     let error = refused(locker.read("a")).await;
     assert!(error.kind() == ErrorKind::Misuse && error.to_string().contains("readers"), "{error}");
     permit.release().await.unwrap();
-    drop(take(locker.semaphore("a", 5).unwrap().acquire(1)).await);
+    drop(take(locker.semaphore("a", 5).acquire(1)).await);
     assert_eq!(refused(locker.read("b").lock_delay(LONG)).await.kind(), ErrorKind::Misuse);
     assert_eq!(refused(locker.read("b").hold_at_least(SHORT)).await.kind(), ErrorKind::Misuse);
     #[cfg(feature = "takeover")]
@@ -291,11 +292,11 @@ async fn shares_are_renewed_and_one_that_is_gone_is_lost() {
     let locker = locker(&server).await;
     let reader = take(locker.read("a").ttl(SHORT)).await;
     let long = take(locker.read("a")).await;
-    let permit = take(locker.semaphore("b", 2).unwrap().acquire(2).ttl(SHORT)).await;
+    let permit = take(locker.semaphore("b", 2).acquire(2).ttl(SHORT)).await;
     eventually("they are renewed", || locker.stats().renewed >= 12).await;
     assert!(!reader.is_lost() && !permit.is_lost());
     reader.extend().await.unwrap();
-    let error = refused(locker.semaphore("b", 2).unwrap().try_acquire(1)).await;
+    let error = refused(locker.semaphore("b", 2).try_acquire(1)).await;
     assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     server.cli(&["DEL", "a"]);
     let next = take(locker.read("a")).await;
@@ -310,7 +311,7 @@ async fn shares_are_renewed_and_one_that_is_gone_is_lost() {
 async fn a_sharer_that_is_gone_is_waited_for_no_longer_than_its_own_ttl() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
-    let permits = locker.semaphore("a", 2).unwrap();
+    let permits = locker.semaphore("a", 2);
     let long = take(permits.acquire(1)).await;
     std::mem::forget(take(permits.acquire(1).ttl(SHORT).no_renewal()).await);
     let next = joined(spawn(permits.acquire(1))).await;
@@ -333,7 +334,7 @@ async fn a_wait_that_is_dropped_lets_the_next_one_in_and_a_shutdown_gives_back()
     until_waiting(&server, 2).await;
     writer.abort();
     let late = joined(late).await;
-    let waits = spawn(other.semaphore("b", 1).unwrap().acquire(1));
+    let waits = spawn(other.semaphore("b", 1).acquire(1));
     joined(waits).await.release().await.unwrap();
     let report = one.shutdown(LONG).await;
     assert_eq!(report.released.len(), 2, "{report:?}");
@@ -363,7 +364,7 @@ async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
         assert_eq!(third.fence(), reader.fence());
         reader.release().await.unwrap();
         third.release().await.unwrap();
-        let permits = other.semaphore(&name, 2).unwrap();
+        let permits = other.semaphore(&name, 2);
         let permit = soon("a permit", permits.acquire(2).into_future()).await.unwrap();
         assert_eq!(
             permits.try_acquire(1).await.map(|_| ()).unwrap_err().kind(),
@@ -381,8 +382,8 @@ async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
 async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
     let cluster = Cluster::start();
     let locker = cluster::connect(&cluster).await;
-    let latch = locker.latch("{m}:x", 2).unwrap();
-    let mut party = locker.barrier("{m}:x", 2).unwrap().party("one").unwrap();
+    let latch = locker.latch("{m}:x", 2);
+    let mut party = locker.barrier("{m}:x", 2).party("one");
     assert!(!latch.count_down("one").await.unwrap().is_open());
     assert!(!party.arrive().await.unwrap().is_open());
     let reader = locker.read("{m}:x").await.unwrap();

@@ -49,7 +49,7 @@ async fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
 #[tokio::test]
 async fn what_could_not_be_given_back_is_reported_with_its_reason() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let _guard = locker.lock("a").await.unwrap();
     eventually("all have it", || fleet.holding("a") == 3).await;
@@ -66,7 +66,7 @@ async fn what_could_not_be_given_back_is_reported_with_its_reason() {
 #[tokio::test]
 async fn a_server_that_is_frozen_keeps_no_other_from_being_counted() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.command_timeout(LONG).connect().await.unwrap();
     let _guard = locker.lock("a").await.unwrap();
     eventually("all have it", || fleet.holding("a") == 3).await;
@@ -131,7 +131,7 @@ async fn everything_is_counted_and_told() {
 #[tokio::test]
 async fn a_server_that_is_away_shows_in_the_stats() {
     let mut fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     fleet[1].kill();
     let noticed = async {

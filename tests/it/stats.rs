@@ -14,7 +14,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) const SHORT: Duration = Duration::from_millis(400);
 
 pub(crate) fn quorum(fleet: &Fleet) -> Builder {
-    Locker::builder().nodes(fleet.urls()).restart_guard(false).ttl(LONG)
+    Locker::builder().nodes(fleet.urls()).restart_quarantine(false).ttl(LONG)
 }
 
 pub(crate) async fn take(locker: &Locker, name: &str, ttl: Duration) -> Guard {

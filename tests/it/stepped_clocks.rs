@@ -122,9 +122,9 @@ async fn a_clock_set_back_has_renewals_go_on() {
     assert_eq!(number(&server, &["EXISTS", "a"]), 0);
 }
 
-/// The servers have just started, so the restart guard would keep them from voting for a TTL.
+/// The servers have just started, so the restart quarantine would keep them from voting for a TTL.
 fn quorum(fleet: &Fleet) -> Builder {
-    Locker::builder().nodes(fleet.urls()).restart_guard(false).ttl(TTL)
+    Locker::builder().nodes(fleet.urls()).restart_quarantine(false).ttl(TTL)
 }
 
 #[tokio::test]

@@ -292,7 +292,7 @@ async fn a_quorum_may_be_met_over_tls() {
     let urls = servers.iter().map(|server| server.tls_url("127.0.0.1"));
     let builder = Locker::builder().nodes(urls).tls(Tls::new().ca_pem(authority.pem()));
     // They have just been started.
-    let locker = soon("connecting", builder.restart_guard(false).connect()).await.unwrap();
+    let locker = soon("connecting", builder.restart_quarantine(false).connect()).await.unwrap();
     take(&locker, "a").await.release().await.unwrap();
 }
 

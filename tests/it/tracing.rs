@@ -98,7 +98,7 @@ async fn an_acquire_says_what_came_of_it() {
     assert!(soon("its end", waiting).await.unwrap_err().is_cancelled());
     server.cli(&["RPUSH", "list", "x"]);
     locker.lock("list").await.unwrap_err();
-    locker.lock("a").unless_held_here().await.unwrap_err();
+    locker.lock("a").reject_reentrant().await.unwrap_err();
     assert_eq!(
         outcomes(),
         ["granted", "contended", "timed_out", "cancelled", "failed", "contended"]

@@ -300,7 +300,7 @@ async fn a_holder_that_releases_and_asks_at_once_does_not_overtake_a_waiter() {
 async fn waiters_of_a_quorum_are_woken_and_hand_over() {
     let fleet = Fleet::start(5);
     let connect = || async {
-        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
         builder.connect().await.unwrap()
     };
     let (holder, waiter) = (connect().await, connect().await);

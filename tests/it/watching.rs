@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, LockState, LockView, LockWatch, Locker};
+use leasehold::inspect::{LockState, LockView, LockWatch};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
@@ -12,7 +13,7 @@ const TTL: Duration = Duration::from_secs(3600);
 
 async fn connect(urls: impl IntoIterator<Item = String>, label: &str) -> Locker {
     // Servers that have just started would be kept from voting for a TTL.
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL).longest_ttl(TTL);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(TTL).max_ttl(TTL);
     soon("it connects", builder.label(label).connect()).await.unwrap()
 }
 
@@ -52,7 +53,7 @@ async fn shows_each_holder(urls: Vec<String>) {
     let third = connect(urls, "third").await;
     // Also of one's own locks, of which servers do not tell the connections that they are taken on.
     for locker in [&third, &one] {
-        let mut watch = locker.watch("a").unwrap();
+        let mut watch = locker.watch("a");
         assert_eq!(holder(&soon("the first", watch.changed()).await.unwrap()), None);
         let guard = take(&one).await;
         shows(&mut watch, Some("one")).await;
@@ -88,7 +89,7 @@ async fn each_holder_with_a_quorum_is_shown() {
 async fn what_a_minority_shows_is_no_change() {
     let fleet = Fleet::start(3);
     let locker = connect(fleet.urls(), "one").await;
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, None).await;
     let value = "0123456789abcdef0123456789abcdef:other";
     let servers: Vec<&RedisServer> = fleet.iter().collect();
@@ -107,7 +108,7 @@ async fn a_watch_is_told_and_does_not_ask() {
     let server = RedisServer::start();
     let (locker, holding) = (connect([server.url()], "").await, connect([server.url()], "h").await);
     let guard = holding.lock("a").no_renewal().await.unwrap();
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, Some("h")).await;
     let freed = tokio::spawn(async move { watch.until_free().await });
     until_told(&server).await;
@@ -123,7 +124,7 @@ async fn a_lease_that_is_broken_by_the_same_process_is_shown_at_once() {
     let server = RedisServer::start();
     let locker = connect([server.url()], "").await;
     server.cli(&["SET", "a", "0123456789abcdef0123456789abcdef~:gone"]);
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, Some("gone")).await;
     let freed = tokio::spawn(async move { watch.until_free().await });
     until_told(&server).await;
@@ -139,7 +140,7 @@ async fn a_renewal_is_no_change() {
     let server = RedisServer::start();
     let (locker, holding) = (connect([server.url()], "").await, connect([server.url()], "h").await);
     let guard = holding.lock("a").ttl(Duration::from_millis(600)).await.unwrap();
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, Some("h")).await;
     let renewed = async { eventually("it is renewed", || holding.stats().renewed > 3).await };
     tokio::select! {
@@ -155,7 +156,7 @@ async fn a_lock_whose_holder_vanished_is_free_when_its_ttl_is_over() {
     let server = RedisServer::start();
     let locker = connect([server.url()], "").await;
     server.cli(&["SET", "a", "0123456789abcdef0123456789abcdef:gone", "PX", "300"]);
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     assert_eq!(holder(&soon("it is held", watch.changed()).await.unwrap()), Some("gone"));
     soon("it is free", watch.until_free()).await.unwrap();
 }
@@ -168,7 +169,7 @@ async fn without_tracking_a_watch_asks_now_and_then() {
     let server = RedisServer::start();
     server.cli(&["ACL", "SETUSER", "default", "-client|tracking"]);
     let (locker, holding) = (connect([server.url()], "").await, connect([server.url()], "h").await);
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, None).await;
     let guard = take(&holding).await;
     shows(&mut watch, Some("h")).await;
@@ -180,7 +181,7 @@ async fn without_tracking_a_watch_asks_now_and_then() {
 async fn a_change_is_not_lost_with_a_future_that_is_dropped() {
     let server = RedisServer::start();
     let (locker, holding) = (connect([server.url()], "").await, connect([server.url()], "h").await);
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, None).await;
     let guard = take(&holding).await;
     let seen = async {
@@ -199,7 +200,7 @@ async fn a_change_is_not_lost_with_a_future_that_is_dropped() {
 async fn an_outage_is_told_once_and_its_end_too() {
     let mut server = RedisServer::start();
     let locker = connect([server.url()], "").await;
-    let mut watch = locker.watch("a").unwrap();
+    let mut watch = locker.watch("a");
     shows(&mut watch, None).await;
     server.kill();
     let error = soon("the outage", watch.changed()).await.unwrap_err();
@@ -214,11 +215,17 @@ async fn an_outage_is_told_once_and_its_end_too() {
 async fn a_watch_ends_with_its_locker_and_is_refused_for_what_is_no_lock() {
     let server = RedisServer::start();
     let locker = connect([server.url()], "").await;
-    assert_eq!(locker.watch("").unwrap_err().kind(), ErrorKind::Misuse);
-    server.cli(&["RPUSH", "list", "1"]);
-    let error = soon("an error", locker.watch("list").unwrap().until_free()).await.unwrap_err();
+    let mut nameless = locker.watch("");
+    for _ in 0..2 {
+        let error = soon("an error", nameless.changed()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misuse);
+    }
+    let error = soon("an error", nameless.until_free()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse);
-    let mut watch = locker.watch("a").unwrap();
+    server.cli(&["RPUSH", "list", "1"]);
+    let error = soon("an error", locker.watch("list").until_free()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+    let mut watch = locker.watch("a");
     shows(&mut watch, None).await;
     let watching = tokio::spawn(async move { watch.changed().await });
     until_told(&server).await;
@@ -232,7 +239,7 @@ async fn watches_open_no_connections() {
     let locker = connect([server.url()], "").await;
     let clients = || server.cli_text(&["CLIENT", "LIST"]).lines().count();
     let before = clients();
-    let mut watches = [locker.watch("a").unwrap(), locker.watch("b").unwrap()];
+    let mut watches = [locker.watch("a"), locker.watch("b")];
     for watch in &mut watches {
         shows(watch, None).await;
     }
@@ -247,7 +254,7 @@ fn a_watch_on_another_runtime_is_told_of_changes_on_the_lockers_own() {
     let locker = own.block_on(Locker::connect(&server.url())).unwrap();
     let other = Builder::new_current_thread().enable_time().build().unwrap();
     other.block_on(async {
-        let mut watch = locker.watch("a").unwrap();
+        let mut watch = locker.watch("a");
         soon("the first look", watch.changed()).await.unwrap();
         let _watching = tokio::spawn(async move { watch.changed().await });
         until_told(&server).await;

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Election, Error, LockRequest};
+use leasehold::election::Election;
+use leasehold::{Error, LockRequest};
 use leasehold_testing::accounts::{Accounts, Broken, Fair};
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
@@ -46,7 +47,7 @@ impl Client {
     /// For what lock there is of that name: all of it, or a share.
     pub(crate) fn request(&mut self, name: usize, tries: bool) -> (Part, LockRequest) {
         let (locker, key, names) = (&self.locker, key(name), self.stage.plan.names);
-        let permits = locker.semaphore(&key, LIMIT).expect("it is a limit");
+        let permits = locker.semaphore(&key, LIMIT);
         match (self.prng.index(10), tries) {
             _ if name > names && tries => (Part::Permit(1), permits.try_acquire(1)),
             _ if name > names => (Part::Permit(1), permits.acquire(1)),
@@ -104,7 +105,7 @@ impl Client {
     }
 
     fn election(&self) -> Election {
-        self.locker.elect(key(self.stage.plan.elected())).expect("it is a name")
+        self.locker.elect(key(self.stage.plan.elected()))
     }
 
     /// For when nothing fails.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Guard, Locker};
+use leasehold::{Error, ErrorKind, FailureKind, Guard, Locker};
 use leasehold_testing::accounts::Accounts;
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
@@ -344,8 +344,8 @@ impl Client {
         self.stage.recorder.expect_fault("acquire", error);
         self.count(if error.kind() == ErrorKind::Contended {
             "acquires refused: held"
-        } else if error.is_restart_guard() {
-            "acquires refused: restart guard"
+        } else if error.report().has_failure(FailureKind::RestartQuarantine) {
+            "acquires refused: restart quarantine"
         } else if error.is_unknown() {
             "acquires refused: unknown"
         } else if error.kind() == ErrorKind::Unavailable {

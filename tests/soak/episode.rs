@@ -91,7 +91,7 @@ async fn next_or_stuck(
 }
 
 /// Once all is well again, every client can take every lock: at the latest when the leases and the
-/// restart guard's wait are over and the connections are back.
+/// restart quarantine's wait are over and the connections are back.
 async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
     for mut client in clients {
         for name in 0..plan.all() {

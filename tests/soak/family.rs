@@ -7,7 +7,10 @@ use leasehold_testing::accounts::{Accounts, Answer, Arrival, Look, Most, Take, T
 use tokio::time::sleep;
 
 use super::prng::Prng;
-use crate::{Booking, Error, Gathering, Limit, Locker, Outcome, Progress, Rate, Slot, Turn};
+use crate::barriers::{Generation, LatchState};
+use crate::limits::{Rate, RateLimit, Reservation};
+use crate::once::{JobOutcome, RequestOutcome, Run, Slot};
+use crate::{Error, Locker};
 
 /// Since the run began.
 type At = Duration;
@@ -139,8 +142,8 @@ impl<S: Scene> Caller<S> {
         } else {
             ("at-least-once", self.longest_ttl)
         };
-        let job = self.locker.once(name, Slot::every(period))?;
-        let job = if is_once { job } else { job.at_least_once(ttl)? };
+        let job = self.locker.once(name, Slot::every(period));
+        let job = if is_once { job } else { job.at_least_once(ttl) };
         let (naps, fails) = (self.naps(ttl), self.prng.percent(20));
         let (scene, asked) = (Arc::clone(&self.scene), self.scene.now());
         let turn = job.run(async |run| {
@@ -150,12 +153,12 @@ impl<S: Scene> Caller<S> {
             if fails { Err(()) } else { Ok(place) }
         });
         let what = match turn.await? {
-            Turn::Ran { output: Ok(place), .. } => {
+            JobOutcome::Ran { output: Ok(place), .. } => {
                 accounts(&*self.scene).works[place].finished = Some(self.scene.now());
                 "slots run"
             }
-            Turn::Ran { output: Err(()), .. } => "slots failed",
-            Turn::Running { .. } => "slots under way",
+            JobOutcome::Ran { output: Err(()), .. } => "slots failed",
+            JobOutcome::Running { .. } => "slots under way",
             _ => "slots taken",
         };
         self.scene.count(what);
@@ -168,22 +171,22 @@ impl<S: Scene> Caller<S> {
         let fingerprint = if self.prng.percent(10) { "another" } else { "one" };
         let wait =
             if self.prng.percent(40) { self.up_to(self.longest_ttl) } else { Duration::ZERO };
-        let request = self.locker.idempotent(format!("request-{name}"), fingerprint, KEEP)?;
-        let request = request.ttl(ttl)?.wait_at_most(wait);
+        let request = self.locker.idempotent(format!("request-{name}"), fingerprint, KEEP);
+        let request = request.ttl(ttl).wait_at_most(wait);
         let (naps, fails) = (self.naps(ttl), self.prng.percent(20));
         let (scene, asked) = (Arc::clone(&self.scene), self.scene.now());
         let outcome = request.run(async |attempt| {
-            let of = (name, attempt.fence.get());
+            let of = (name, attempt.fence().get());
             let place =
                 Ongoing::begin(&scene, Trade::Request, of, asked, ttl).carry_out(naps).await;
             // No two attempts have the same result.
             if fails { Err(()) } else { Ok(place.to_string()) }
         });
         let (what, text) = match outcome.await? {
-            Outcome::Ran(text) => ("requests carried out", Some(text)),
-            Outcome::Done(text) => ("requests done before", Some(text)),
-            Outcome::Failed(()) => ("requests failed", None),
-            Outcome::Running { .. } => ("requests under way", None),
+            RequestOutcome::Ran(text) => ("requests carried out", Some(text)),
+            RequestOutcome::Done(text) => ("requests done before", Some(text)),
+            RequestOutcome::Failed(()) => ("requests failed", None),
+            RequestOutcome::Running { .. } => ("requests under way", None),
             _ => ("requests of another kind", None),
         };
         self.scene.count(what);
@@ -196,23 +199,23 @@ impl<S: Scene> Caller<S> {
 
     async fn take_tokens(&mut self) -> Result<(), Error> {
         if self.prng.percent(40) {
-            let limit = self.limit(1)?.taken_ahead(AHEAD)?;
+            let limit = self.limit(1).prefetch(AHEAD);
             return self.take_one_by_one(1, limit).await;
         }
-        let limit = self.limit(0)?;
+        let limit = self.limit(0);
         if self.prng.percent(50) {
             return self.take_one_by_one(0, limit).await;
         }
         let (tokens, within) = (1 + small(self.prng.index(2)), self.up_to(self.longest_ttl));
         let from = self.scene.now();
-        if let Booking::Booked { starts_in } = limit.reserve(tokens, within).await? {
+        if let Reservation::Booked { starts_in } = limit.reserve(tokens, within).await? {
             let (from, to) = (from + starts_in, self.scene.now() + starts_in);
             self.note_take(Take { limit: 0, tokens, from, to });
         }
         Ok(())
     }
 
-    async fn take_one_by_one(&mut self, number: usize, limit: Limit) -> Result<(), Error> {
+    async fn take_one_by_one(&mut self, number: usize, limit: RateLimit) -> Result<(), Error> {
         for _ in 0..=self.prng.index(4) {
             let from = self.scene.now();
             if limit.take(1).await?.is_allowed() {
@@ -223,7 +226,7 @@ impl<S: Scene> Caller<S> {
         Ok(())
     }
 
-    fn limit(&self, number: usize) -> Result<Limit, Error> {
+    fn limit(&self, number: usize) -> RateLimit {
         let [Most { burst, count, period }, _] = most(self.servers, 0, self.longest_ttl);
         self.locker.limit(format!("limit-{number}"), Rate::new(count, period).burst(burst))
     }
@@ -235,7 +238,7 @@ impl<S: Scene> Caller<S> {
 
     async fn latch(&mut self) -> Result<(), Error> {
         let gate = BARRIER + 1 + self.era(self.longest_ttl * 4);
-        let latch = self.locker.latch(format!("latch-{gate}"), small(PARTIES))?;
+        let latch = self.locker.latch(format!("latch-{gate}"), small(PARTIES));
         let asked = self.scene.now();
         let progress = match self.prng.index(3) {
             0 => {
@@ -245,21 +248,21 @@ impl<S: Scene> Caller<S> {
                 accounts(&*self.scene).arrivals[arrival].told = Some(self.scene.now());
                 progress
             }
-            1 => latch.look().await?,
+            1 => latch.state().await?,
             _ => latch.wait(self.up_to(self.longest_ttl)).await?,
         };
-        self.note_gate(gate, (1, progress == Progress::Open), asked);
+        self.note_gate(gate, (1, progress == LatchState::Open), asked);
         Ok(())
     }
 
     async fn barrier(&mut self) -> Result<(), Error> {
-        let barrier = self.locker.barrier("barrier", small(PARTIES))?;
+        let barrier = self.locker.barrier("barrier", small(PARTIES));
         let number = self.prng.index(PARTIES);
-        let mut party = barrier.party(format!("party-{number}"))?;
+        let mut party = barrier.party(format!("party-{number}"));
         for _ in 0..=self.prng.index(6) {
             let asked = self.scene.now();
             if self.prng.percent(20) {
-                let Gathering { generation, left, .. } = barrier.look().await?;
+                let Generation { generation, left, .. } = barrier.generation().await?;
                 self.note_gate(BARRIER, (generation, left == 0), asked);
                 continue;
             }
@@ -311,28 +314,28 @@ impl<S: Scene> Caller<S> {
 
     async fn ask_for_all(&self, number: usize) -> Result<(), Error> {
         let Self { locker, longest_ttl, servers, .. } = self;
-        locker.once("once", Slot::every(*longest_ttl / 4))?.run(nothing).await?;
-        let request = locker.idempotent(format!("last-{number}"), "", KEEP)?;
+        locker.once("once", Slot::every(*longest_ttl / 4)).run(nothing).await?;
+        let request = locker.idempotent(format!("last-{number}"), "", KEEP);
         request.run(async |_| Ok::<_, ()>("")).await?;
-        self.limit(0)?.take(1).await?;
+        self.limit(0).take(1).await?;
         if *servers > 1 {
             return Ok(());
         }
-        let job = locker.once("at-least-once", Slot::every(*longest_ttl))?;
-        job.at_least_once(*longest_ttl)?.run(nothing).await?;
+        let job = locker.once("at-least-once", Slot::every(*longest_ttl));
+        job.at_least_once(*longest_ttl).run(nothing).await?;
         let (parties, gate) = (small(PARTIES), format!("last-{number}"));
-        let (latch, barrier) = (locker.latch(&gate, parties)?, locker.barrier(&gate, parties)?);
+        let (latch, barrier) = (locker.latch(&gate, parties), locker.barrier(&gate, parties));
         let mut opened = (false, false);
         for party in (0..PARTIES).map(|party| format!("party-{party}")) {
             opened.0 = latch.count_down(&party).await?.is_open();
-            opened.1 = barrier.party(&party)?.arrive().await?.is_open();
+            opened.1 = barrier.party(&party).arrive().await?.is_open();
         }
         assert_eq!(opened, (true, true), "all parties have come");
         Ok(())
     }
 }
 
-async fn nothing(_: &crate::Run) -> Result<(), ()> {
+async fn nothing(_: &Run) -> Result<(), ()> {
     Ok(())
 }
 

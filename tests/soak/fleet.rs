@@ -55,8 +55,8 @@ impl Fleet {
                     .nodes(ways.iter().map(FaultProxy::url))
                     .quorum(plan.quorum)
                     .ttl(LONGEST_TTL)
-                    .longest_ttl(LONGEST_TTL)
-                    .restart_guard(plan.restart_guard)
+                    .max_ttl(LONGEST_TTL)
+                    .restart_quarantine(plan.restart_quarantine)
                     .command_timeout(plan.command_timeout)
                     .connect_timeout(Duration::from_millis(500));
                 // A machine that is busy for that long makes no test fail.

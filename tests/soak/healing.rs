@@ -75,7 +75,7 @@ impl Injector {
             history.disturbances.push(disturbance);
             history.forgetful.insert(server);
         }
-        if self.plan.restart_guard {
+        if self.plan.restart_quarantine {
             let ends = now + LONGEST_TTL + MARGIN;
             self.troubles.push(Trouble { server, way: None, ends, cure: Cure::VotesAgain });
         }

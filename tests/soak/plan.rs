@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::prng::Prng;
 
-/// The longest TTL that any client uses, which is what the restart guard is told.
+/// The longest TTL that any client uses, which is what the restart quarantine is told.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(1000);
 pub(crate) const TTL_MS: Range<u64> = 300..1001;
 /// Lockers, each with some of the clients.
@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     pub(crate) servers: usize,
     pub(crate) quorum: usize,
     /// Without the guard no server is started again with an empty memory.
-    pub(crate) restart_guard: bool,
+    pub(crate) restart_quarantine: bool,
     pub(crate) names: usize,
     /// One more lock is shared by readers, and one is a semaphore.
     pub(crate) has_shares: bool,
@@ -87,13 +87,13 @@ impl Plan {
         let mut prng = Prng::new(seed);
         let drawn = prng.pick(&[(4, 5), (4, 5), (4, 5), (3, 5), (3, 5), (2, 3), (3, 4), (1, 1)]);
         let (quorum, servers) = shape.unwrap_or(drawn);
-        let restart_guard = prng.percent(70);
+        let restart_quarantine = prng.percent(70);
         let gap_ms = prng.pick(&[10, 30, 80]);
         let mut plan = Self {
             seed,
             servers,
             quorum,
-            restart_guard,
+            restart_quarantine,
             names: prng.index(4) + 2,
             ways: prng.pick(&[1, GROUPS, GROUPS]),
             command_timeout: prng.millis(60..250),
@@ -107,7 +107,7 @@ impl Plan {
             has_family: prng.percent(50) && cfg!(feature = "full"),
         };
         plan.takes_keys = plan.losses_max() > 0 || is_beyond;
-        if !restart_guard || plan.is_ahead {
+        if !restart_quarantine || plan.is_ahead {
             plan.kinds.retain(|kind| *kind != Kind::KillEmpty);
         }
         if plan.ways > 1 {
@@ -148,7 +148,7 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, servers, quorum, names, ways, gap_ms, storm_percent, .. } = self;
-        let guard = if self.restart_guard { "guarded" } else { "unguarded" };
+        let guard = if self.restart_quarantine { "guarded" } else { "unguarded" };
         let ahead = if self.is_ahead { ", counters ahead" } else { "" };
         let shares = if self.has_shares { ", with shares" } else { "" };
         let family = if self.has_family { ", with jobs, requests and gates" } else { "" };
@@ -168,6 +168,6 @@ fn a_plan_holds_no_fault_that_it_has_no_budget_for() {
         let has = |kind| plan.kinds.contains(&kind);
         assert!(!plan.is_ahead || !has(Kind::KillEmpty), "{plan}");
         assert!(plan.losses_max() > 0 || !plan.takes_keys, "{plan}");
-        assert!(plan.restart_guard || !has(Kind::KillEmpty), "{plan}");
+        assert!(plan.restart_quarantine || !has(Kind::KillEmpty), "{plan}");
     }
 }

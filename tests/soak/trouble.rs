@@ -22,7 +22,7 @@ pub(crate) enum Cure {
     /// Pass, after the connections that lost bytes have ended.
     Reopen,
     Accept,
-    /// Time: the restart guard lets it vote again.
+    /// Time: the restart quarantine lets it vote again.
     VotesAgain,
 }
 

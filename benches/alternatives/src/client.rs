@@ -78,7 +78,7 @@ impl Client {
         let addresses: Vec<&str> = address.split(',').collect();
         Ok(match kind {
             Kind::Leasehold => {
-                let builder = Locker::builder().nodes(addresses).ttl(LEASE).restart_guard(false);
+                let builder = Locker::builder().nodes(addresses).ttl(LEASE).restart_quarantine(false);
                 Self::Leasehold(builder.connect().await?)
             }
             Kind::PostgresSession => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use leasehold::{Error, ErrorKind};
+use leasehold::{Error, ErrorKind, FailureKind};
 
 /// What takes longer than a minute counts as that.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -122,7 +122,7 @@ fn kind(error: &Error) -> &'static str {
         ErrorKind::Misuse => "misuse",
         ErrorKind::Contended => "contended",
         ErrorKind::Lost => "lost",
-        _ if error.is_restart_guard() => "restart-guard",
+        _ if error.report().has_failure(FailureKind::RestartQuarantine) => "restart-quarantine",
         _ if error.is_unknown() => "unknown",
         ErrorKind::Unavailable => "unavailable",
         _ if error.is_timeout() => "timeout",

@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Guard, Locker, Loss, ServerFailure};
+use leasehold::inspect::ServerFailure;
+use leasehold::{Guard, Locker, Loss};
 use nix::sys::signal::Signal;
 use nix::unistd::setsid;
 use rustix::process::Pid;

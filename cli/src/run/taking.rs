@@ -5,7 +5,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Guard, Leadership, LockRequest, Locker};
+use leasehold::election::Leadership;
+use leasehold::{Error, ErrorKind, Guard, LockRequest, Locker};
 use nix::unistd::getppid;
 use tokio::time::interval;
 
@@ -65,7 +66,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
 async fn ask(locker: &Locker, run: &Run, limit: Option<Duration>) -> Result<Guard, Error> {
     let name = run.name.as_bytes();
     if let Some(priority) = run.priority {
-        let campaign = locker.elect(name)?.campaign(label(run)).priority(priority);
+        let campaign = locker.elect(name).campaign(label(run)).priority(priority);
         let campaign = match limit {
             Some(limit) => campaign.wait_at_most(limit),
             None => campaign,
@@ -74,8 +75,8 @@ async fn ask(locker: &Locker, run: &Run, limit: Option<Duration>) -> Result<Guar
     }
     let is_once = limit == Some(Duration::ZERO);
     let request = match run.permits {
-        Some(permits) if is_once => locker.semaphore(name, permits)?.try_acquire(1),
-        Some(permits) => locker.semaphore(name, permits)?.acquire(1),
+        Some(permits) if is_once => locker.semaphore(name, permits).try_acquire(1),
+        Some(permits) => locker.semaphore(name, permits).acquire(1),
         None if run.shared && is_once => locker.try_read(name),
         None if run.shared => locker.read(name),
         None if !run.or.is_empty() => {
@@ -105,7 +106,7 @@ pub async fn adopt(
 ) -> Result<Guard, Failure> {
     let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
     let ticket = ticket::read(file, &key)?;
-    held(locker.adopt(&ticket), run).await.map_err(|error| match error.is_ticket_spent() {
+    held(locker.adopt(&ticket), run).await.map_err(|error| match error.kind() == ErrorKind::Lost {
         true => Failure::Conflict(error, run.conflict_exit_code),
         false => Failure::Lock(error),
     })

@@ -104,12 +104,12 @@ async fn what_the_doctor_advises_can_be_asked_of_run() {
     };
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     assert_eq!(run(&[]).await.0, 0);
-    let (refused, why) = run(&["--strict"]).await;
+    let (refused, why) = run(&["--refuse-evicting"]).await;
     assert!(refused != 0 && why.contains("allkeys-lru"), "{why}");
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    assert_eq!(run(&["--restart-guard", "on"]).await, (0, String::new()));
+    assert_eq!(run(&["--restart-quarantine", "on"]).await, (0, String::new()));
     server.set_wall_clock(0);
-    let (refused, why) = run(&["--restart-guard", "on"]).await;
+    let (refused, why) = run(&["--restart-quarantine", "on"]).await;
     assert!(refused != 0 && why.contains("restart"), "{why}");
-    assert_eq!(run(&["--restart-guard", "off"]).await, (0, String::new()));
+    assert_eq!(run(&["--restart-quarantine", "off"]).await, (0, String::new()));
 }

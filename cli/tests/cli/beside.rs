@@ -3,7 +3,9 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use leasehold::{Locker, Rate, Slot};
+use leasehold::Locker;
+use leasehold::limits::Rate;
+use leasehold::once::Slot;
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, rights, soon};
 use serde_json::{Value, json};
@@ -17,13 +19,13 @@ const LONG: Duration = Duration::from_secs(3600);
 /// All of them under one name.
 async fn keep(server: &RedisServer) -> Locker {
     let locker = Locker::connect(&server.url()).await.unwrap();
-    locker.limit("job", Rate::new(3, LONG)).unwrap().take(1).await.unwrap();
-    let run = locker.once("job", Slot::every(LONG)).unwrap();
+    locker.limit("job", Rate::new(3, LONG)).take(1).await.unwrap();
+    let run = locker.once("job", Slot::every(LONG));
     run.run(async |_| Ok::<_, ()>(())).await.unwrap();
-    let request = locker.idempotent("job", "f", LONG).unwrap();
+    let request = locker.idempotent("job", "f", LONG);
     request.run(async |_| Ok::<_, ()>("result")).await.unwrap();
-    locker.latch("job", 2).unwrap().count_down("x").await.unwrap();
-    let mut party = locker.barrier("job", 2).unwrap().party("x").unwrap();
+    locker.latch("job", 2).count_down("x").await.unwrap();
+    let mut party = locker.barrier("job", 2).party("x");
     party.arrive().await.unwrap();
     locker
 }
@@ -77,7 +79,7 @@ async fn watch_says_what_becomes_of_a_latch() {
     for pattern in ["deploy", "dep*"] {
         server.cli(&["FLUSHALL"]);
         let locker = Locker::connect(&server.url()).await.unwrap();
-        let latch = locker.latch("deploy", 2).unwrap();
+        let latch = locker.latch("deploy", 2);
         let mut command = leasehold(&server.url(), &["watch", "--interval", "20ms", pattern]);
         let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

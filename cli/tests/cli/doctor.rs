@@ -4,7 +4,8 @@ use std::process::Output;
 use std::time::Duration;
 
 use crate::command::{code, end, leasehold, output, stderr, stdout};
-use leasehold::{Builder, Check, Examination, Finding, Locker, Severity, Use};
+use leasehold::examine::{Capability, Check, Examination, Finding, Severity};
+use leasehold::{Builder, Locker};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{
@@ -36,7 +37,7 @@ fn fit() -> RedisServer {
 /// What is wrong, as check and severity, with the number of the server.
 fn wrong(examination: &Examination) -> Vec<(usize, Check, Severity)> {
     let servers = &examination.servers;
-    let place = |server: &leasehold::ServerExamination| {
+    let place = |server: &leasehold::examine::ServerExamination| {
         servers.iter().position(|other| std::ptr::eq(other, server)).expect("it is one of them")
     };
     let all = examination.all().filter(|(_, finding)| finding.severity > Severity::Note);
@@ -102,7 +103,9 @@ async fn servers_that_hang_or_are_gone_are_said_to_and_the_others_reported() {
     let unreachable = [1, 2, 3].map(|server| (server, Check::Reachable, Severity::Error));
     let wrong = wrong(&examination);
     assert!(unreachable.iter().all(|one| wrong.contains(one)), "{wrong:?}");
-    assert!(!wrong.iter().any(|(server, check, _)| *server == 0 && *check != Check::RestartGuard));
+    assert!(
+        !wrong.iter().any(|(server, check, _)| *server == 0 && *check != Check::RestartQuarantine)
+    );
     assert!(wrong.contains(&(4, Check::Tolerance, Severity::Error)), "{wrong:?}");
     let partly = finding(&examination, 2, Check::Reachable);
     assert!(partly.reason.contains("left questions without an answer"), "{partly}");
@@ -203,8 +206,8 @@ async fn each_missing_right_of_what_is_beside_locks_is_named_where_it_is_asked_f
     let builder = of([rights::url(&server)]).key_prefix(PREFIX);
     let known = rights::of("waiting");
     for (row, names) in ROWS {
-        let uses: Vec<Use> =
-            Use::ALL.into_iter().filter(|it| names.contains(&it.as_str())).collect();
+        let uses: Vec<Capability> =
+            Capability::ALL.into_iter().filter(|it| names.contains(&it.as_str())).collect();
         assert_eq!(uses.len(), names.len());
         let own: Vec<String> =
             rights::row(row).into_iter().filter(|right| !known.contains(right)).collect();
@@ -276,7 +279,7 @@ async fn nodes_of_a_cluster_are_no_servers_of_a_redlock() {
 async fn a_server_that_may_evict_is_warned_of_and_refused_where_that_is_asked() {
     let server =
         RedisServer::builder().append_only().arg("--maxmemory-policy").arg("allkeys-lru").start();
-    for (words, expected) in [(&[][..], 1), (&["--strict"], 2)] {
+    for (words, expected) in [(&[][..], 1), (&["--refuse-evicting"], 2)] {
         let said = doctor(&server.url(), words).await;
         assert_eq!(code(&said), expected, "{said:?}");
         let table = stdout(&said);
@@ -338,13 +341,13 @@ async fn servers_that_have_just_started_may_not_vote_yet() {
     let fleet = Fleet::start_as(3, &RedisServer::builder().append_only());
     let builder = of(fleet.urls()).ttl(Duration::from_secs(3600));
     let examination = examine(&builder).await;
-    let waits = |server| (server, Check::RestartGuard, Severity::Warning);
+    let waits = |server| (server, Check::RestartQuarantine, Severity::Warning);
     let none = (3, Check::Tolerance, Severity::Error);
     assert_eq!(wrong(&examination), [waits(0), waits(1), waits(2), none]);
     assert_eq!((examination.votes, examination.quorum), (3, Some(2)));
     let tolerance = examination.tolerance.unwrap();
     assert_eq!((tolerance.memory_losses, tolerance.outages), (0, 1));
-    let alone = examine(&builder.restart_guard(false)).await;
+    let alone = examine(&builder.restart_quarantine(false)).await;
     assert_eq!(wrong(&alone), []);
     let no_majority = examine(&of(fleet.urls()).quorum(1)).await;
     assert!(wrong(&no_majority).contains(&none));
@@ -355,7 +358,7 @@ async fn clocks_that_differ_are_warned_of() {
     let builder = RedisServer::builder().append_only().wall_clock();
     let fleet = Fleet::start_as(3, &builder);
     fleet[1].set_wall_clock(90);
-    let builder = of(fleet.urls()).restart_guard(false);
+    let builder = of(fleet.urls()).restart_quarantine(false);
     let examination = examine(&builder).await;
     assert_eq!(wrong(&examination), [(3, Check::Clock, Severity::Warning)]);
     let own = finding(&examination, 1, Check::Clock);

@@ -23,7 +23,7 @@ fn fleet_of(servers: usize) -> Fleet {
 }
 
 async fn hold_at(urls: &[String], name: &str) -> (Locker, Guard) {
-    let builder = Locker::builder().nodes(urls).restart_guard(false).label("holder");
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).label("holder");
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock(name).await.unwrap();
     (locker, guard)
@@ -104,7 +104,7 @@ async fn sharers_are_counted_in_words() {
     let listed = said(&server.url(), &["list"]).await;
     assert!(listed.ends_with("  1 reader, first web\n"), "{listed}");
     let _two = locker.read("catalog").await.unwrap();
-    let _permit = locker.semaphore("export", 1).unwrap().acquire(1).await.unwrap();
+    let _permit = locker.semaphore("export", 1).acquire(1).await.unwrap();
     for (name, shared) in [("catalog", "2 readers"), ("export", "1 of 1 permit")] {
         let shown = said(&server.url(), &["inspect", name]).await;
         assert!(shown.contains(&format!("  shared   {shared}; the holder is one")), "{shown}");

@@ -152,9 +152,9 @@ async fn a_shared_lock_is_for_other_sharers_and_permits_are_counted() {
     let writer = locker.write("job").await.unwrap();
     assert_eq!(run(&["run", "-n", "--shared", "job", "true"]).await, 1);
     writer.release().await.unwrap();
-    let permit = locker.semaphore("job", 2).unwrap().acquire(1).await.unwrap();
+    let permit = locker.semaphore("job", 2).acquire(1).await.unwrap();
     assert_eq!(run(&["run", "-n", "--permits", "2", "job", "true"]).await, 0);
-    let last = locker.semaphore("job", 2).unwrap().acquire(1).await.unwrap();
+    let last = locker.semaphore("job", 2).acquire(1).await.unwrap();
     assert_eq!(run(&["run", "-n", "--permits", "2", "job", "true"]).await, 1);
     assert_ne!(run(&["run", "-n", "--permits", "3", "job", "true"]).await, 0);
     drop((permit, last));
@@ -162,10 +162,10 @@ async fn a_shared_lock_is_for_other_sharers_and_permits_are_counted() {
 
 #[tokio::test]
 async fn shares_over_several_servers_are_counted_by_a_quorum_and_outlive_a_minority() {
-    const OFF: [&str; 2] = ["--restart-guard", "off"];
+    const OFF: [&str; 2] = ["--restart-quarantine", "off"];
     let mut fleet = Fleet::start(3);
     let urls = fleet.urls();
-    let locker = Locker::builder().nodes(urls.clone()).restart_guard(false);
+    let locker = Locker::builder().nodes(urls.clone()).restart_quarantine(false);
     let locker = locker.connect().await.unwrap();
     let run = async |words: &[&str]| {
         let done = output(&mut leasehold(&urls.join(" "), &[&OFF, words].concat())).await;
@@ -187,7 +187,7 @@ async fn shares_over_several_servers_are_counted_by_a_quorum_and_outlive_a_minor
         writer.release().await.unwrap();
 
         let permits = ["run", "-n", "--permits", "2", "-c", echo, "pool"];
-        let pool = locker.semaphore("pool", 2).unwrap();
+        let pool = locker.semaphore("pool", 2);
         let first = pool.acquire(1).await.unwrap();
         assert_eq!(run(&permits).await.0, 0);
         let last = pool.acquire(1).await.unwrap();

@@ -126,7 +126,8 @@ async fn no_limit_is_outlasted_by_a_resolver_that_hangs() {
 async fn a_command_ends_while_the_name_of_a_server_is_looked_up() {
     let directory = Directory::new();
     let fleet = Fleet::start(2);
-    let mut command = lost(&directory, &["--restart-guard", "off", "run", "job", "echo", "done"]);
+    let mut command =
+        lost(&directory, &["--restart-quarantine", "off", "run", "job", "echo", "done"]);
     let urls = fleet.urls().join(" ");
     command.env("LEASEHOLD_URL", format!("{urls} redis://{}", resolver::HANGS));
     let done = output(&mut command).await;

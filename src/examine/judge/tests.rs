@@ -8,14 +8,14 @@ use crate::support::recorded;
 
 const STANDARD: Standard = Standard {
     ttl: Duration::from_secs(10),
-    restart_guard: None,
+    restart_quarantine: None,
     strict: false,
     in_cluster: false,
     is_judged: false,
     command_timeout: Duration::from_millis(500),
 };
 const GUARDED: Standard =
-    Standard { restart_guard: Some(Duration::from_secs(10)), is_judged: true, ..STANDARD };
+    Standard { restart_quarantine: Some(Duration::from_secs(10)), is_judged: true, ..STANDARD };
 
 fn fields(text: &str) -> Reading<Fields> {
     Reading::Known(Fields::of_info(text.as_bytes()))
@@ -278,14 +278,14 @@ fn a_strict_set_up_refuses_what_may_evict() {
 }
 
 #[test]
-fn the_restart_guard_covers_what_is_not_kept_and_says_how_long_it_waits() {
+fn the_restart_quarantine_covers_what_is_not_kept_and_says_how_long_it_waits() {
     let forgets = |it: &mut Facts| it.persistence = info(&[]);
     assert_eq!(about(Check::Persistence, forgets, &GUARDED).severity, Severity::Ok);
     let young = |it: &mut Facts| it.server = info(&[("uptime_in_seconds", "3")]);
-    let finding = about(Check::RestartGuard, young, &GUARDED);
+    let finding = about(Check::RestartQuarantine, young, &GUARDED);
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.reason.contains("3 s ago") && finding.reason.contains("another 8 s"));
-    assert_eq!(about(Check::RestartGuard, young, &STANDARD).severity, Severity::Ok);
+    assert_eq!(about(Check::RestartQuarantine, young, &STANDARD).severity, Severity::Ok);
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn a_replica_names_its_master_and_is_asked_no_more() {
     replica(&mut facts);
     let all = findings(&facts, &GUARDED);
     let checks: Vec<_> = all.iter().map(|finding| finding.check).collect();
-    assert!(!checks.contains(&Check::Persistence) && !checks.contains(&Check::RestartGuard));
+    assert!(!checks.contains(&Check::Persistence) && !checks.contains(&Check::RestartQuarantine));
     let role = all.iter().find(|finding| finding.check == Check::Role).unwrap();
     assert_eq!(role.cure.as_deref(), Some(r"give its master, h\u{1b}[2J:1"));
 }

@@ -15,7 +15,7 @@ use crate::policy::{Bounds, Failing, Retry, Setback, Term, Wait};
 use crate::support::recorded;
 
 const RULES: Rules = Rules {
-    restart_guard: Some(Duration::from_secs(10)),
+    restart_quarantine: Some(Duration::from_secs(10)),
     strict: false,
     in_cluster: false,
     by_sentinels: false,

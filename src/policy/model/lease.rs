@@ -100,7 +100,7 @@ impl<const N: usize> Leases<N> {
         client * EACH + usize::from(world.clients[client].attempts.saturating_sub(1))
     }
 
-    /// The restart guard's judgement.
+    /// The restart quarantine's judgement.
     pub(super) fn may_vote(&self, server: &Server) -> bool {
         !self.is_quarantined[usize::from(server.up_for)]
     }

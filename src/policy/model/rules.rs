@@ -34,7 +34,7 @@ pub(super) enum Repair {
     Nowhere,
     /// On servers that may vote.
     WhereFit,
-    /// Also on servers that the restart guard keeps from voting.
+    /// Also on servers that the restart quarantine keeps from voting.
     Anywhere,
 }
 

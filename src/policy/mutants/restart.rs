@@ -1,4 +1,4 @@
-//! The restart guard with a known bug: an uptime means something else than the server says.
+//! The restart quarantine with a known bug: an uptime means something else than the server says.
 
 use std::time::Duration;
 

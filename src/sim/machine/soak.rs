@@ -80,7 +80,7 @@ impl World {
             if self.servers[server].is_down() {
                 self.servers[server].start();
             } else if !self.servers.iter().any(Server::is_down) {
-                // With the restart guard it may forget all.
+                // With the restart quarantine it may forget all.
                 self.stop(server, servers == 1 || percent(50));
             }
         }
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// The key lasts, at a quorum of the servers, for as long as a holder counts on it. A server may have forgotten it
-    /// between its answer and the grant: what that does is the restart guard's.
+    /// between its answer and the grant: what that does is the restart quarantine's.
     fn lasts(&mut self, until: Moment) {
         if self.forgot_at.is_some_and(|at| now().since(at) < 2 * TTL) {
             return;

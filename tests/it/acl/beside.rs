@@ -1,6 +1,8 @@
 //! What there is beside locks, and several locks at once.
 
-use leasehold::{ErrorKind, LockRequest, Rate, Slot};
+use leasehold::limits::Rate;
+use leasehold::once::Slot;
+use leasehold::{ErrorKind, LockRequest};
 
 use super::*;
 
@@ -17,7 +19,7 @@ async fn several_locks_taking_over_and_naming_a_leader_need_the_rights_of_one_lo
     let server = server_with(&rights::of("waiting"));
     let (one, other) = (locker(&server, LONG).await, locker(&server, LONG).await);
     let guard = take(&other, "a").await;
-    assert!(!one.elect("a").unwrap().nominate("nobody").await.unwrap());
+    assert!(!one.elect("a").nominate("nobody").await.unwrap());
     // They come in any order.
     let (unfenced, several) = (one.lock("a").unfenced(), one.lock_all(["a", "b"]));
     let unfenced = tokio::spawn(async { unfenced.await.unwrap().release().await });
@@ -58,7 +60,7 @@ async fn shares_need_their_key_and_what_counts_them() {
     .await;
     released.unwrap();
     writer.unwrap().release().await.unwrap();
-    locker.semaphore("a", 2).unwrap().acquire(2).await.unwrap().release().await.unwrap();
+    locker.semaphore("a", 2).acquire(2).await.unwrap().release().await.unwrap();
 }
 
 /// Client tracking tells the next one of what it was given.
@@ -68,7 +70,7 @@ async fn shares_and_writers_are_released_without_the_right_to_publish() {
     let (one, other) = (locker(&server, LONG).await, locker(&server, LONG).await);
     type Wish = fn(&Locker) -> LockRequest;
     let (read, write): (Wish, Wish) = (|it| it.read("a"), |it| it.write("a"));
-    let permit: Wish = |it| it.semaphore("a", 1).unwrap().acquire(1);
+    let permit: Wish = |it| it.semaphore("a", 1).acquire(1);
     for (held, awaited) in [(read, write), (write, read), (write, write), (permit, permit)] {
         let held = soon("it is had", held(&one).into_future()).await.unwrap();
         let waiting = tokio::spawn(awaited(&other).into_future());
@@ -103,10 +105,10 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     let ask = async || {
         let rate = Rate::new(9, LONG);
         let mut failed = Vec::new();
-        failed.extend(locker.limit("a", rate).unwrap().take(1).await.err());
-        let job = locker.once("a", Slot::every(LONG)).unwrap().at_least_once(LONG).unwrap();
+        failed.extend(locker.limit("a", rate).take(1).await.err());
+        let job = locker.once("a", Slot::every(LONG)).at_least_once(LONG);
         failed.extend(job.run(async |_| Ok::<_, ()>(())).await.err());
-        let request = locker.idempotent("a", "", LONG).unwrap();
+        let request = locker.idempotent("a", "", LONG);
         failed.extend(request.run(async |_| Ok::<_, ()>("")).await.err());
         failed
     };
@@ -118,7 +120,7 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     rights::grant(&server, &[fenced.clone(), own].concat());
     let failed = soon("three answers", ask()).await;
     assert!(failed.is_empty(), "{failed:?}");
-    let latch = locker.latch("a", 1).unwrap();
+    let latch = locker.latch("a", 1);
     assert_eq!(latch.count_down("x").await.unwrap_err().kind(), ErrorKind::Auth);
     rights::grant(&server, &[fenced, rights::row("latches")].concat());
     // No right to client tracking: a waiter asks now and then.
@@ -130,7 +132,7 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     })
     .await;
     assert!(waited.unwrap().is_open() && counted.unwrap().is_open());
-    let mut party = locker.barrier("a", 1).unwrap().party("x").unwrap();
+    let mut party = locker.barrier("a", 1).party("x");
     assert_eq!(party.arrive().await.unwrap_err().kind(), ErrorKind::Auth);
     rights::grant(&server, &[rights::of("fenced"), rights::row("barriers")].concat());
     assert!(party.arrive().await.unwrap().is_open());
@@ -142,10 +144,10 @@ async fn what_several_servers_agree_on_needs_no_more_than_on_one() {
     let all = [rights::of("several"), rights::row("family")].concat();
     fleet.iter().for_each(|server| rights::grant(server, &all));
     let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
-    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_guard(false);
+    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
-    let request = locker.idempotent("a", "", LONG).unwrap();
-    let job = locker.once("a", Slot::every(LONG)).unwrap();
+    let request = locker.idempotent("a", "", LONG);
+    let job = locker.once("a", Slot::every(LONG));
     let asked = async {
         for _ in 0..2 {
             request.run(async |_| Ok::<_, ()>("")).await.unwrap();

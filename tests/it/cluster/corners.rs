@@ -176,7 +176,7 @@ async fn where_all_masters_are_gone_the_seeds_are_asked() {
     let mut cluster = Cluster::start();
     let replicas = [0, 1, 2].map(|master| cluster.replica_of(master));
     let url = format!("redis-cluster://{}", cluster[replicas[0]].address());
-    let builder = Locker::builder().node(url).ttl(TTL).strict();
+    let builder = Locker::builder().node(url).ttl(TTL).refuse_evicting();
     let locker = soon("it connects", builder.connect()).await.unwrap();
     take(&locker, "a").await.release().await.unwrap();
     (0..3).for_each(|master| cluster.kill(master));
@@ -210,7 +210,8 @@ async fn a_map_with_a_range_for_each_slot_is_read() {
     #[cfg(feature = "examine")]
     {
         let examined = Locker::builder().node(url).examine().await.unwrap();
-        let serve = |finding: &leasehold::Finding| finding.reason == "1 masters serve all slots";
+        let serve =
+            |finding: &leasehold::examine::Finding| finding.reason == "1 masters serve all slots";
         assert!(examined.findings.iter().any(serve), "{:?}", examined.findings);
     }
 }

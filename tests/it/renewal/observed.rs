@@ -48,7 +48,7 @@ fn an_observer_may_drop_the_guard_that_it_hears_is_lost() {
                 _ => {}
             };
             let urls = servers.iter().map(ScriptedServer::url);
-            let builder = Locker::builder().nodes(urls).ttl(SHORT).restart_guard(false);
+            let builder = Locker::builder().nodes(urls).ttl(SHORT).restart_quarantine(false);
             let builder = builder.command_timeout(STUCK);
             let locker = builder.observer(observer).connect().await.unwrap();
             *held.lock().unwrap() = Some(locker.lock("a").await.unwrap());

@@ -1,6 +1,8 @@
 //! Readers and permits as others see them.
 
-use leasehold::{ErrorKind, LockState, Shared};
+use leasehold::ErrorKind;
+use leasehold::inspect::LockState;
+use leasehold::sharing::Shared;
 use leasehold_testing::{RedisServer, binary, soon};
 
 use super::{locker, refused, take, until_waiting};
@@ -25,7 +27,7 @@ async fn a_look_shows_what_is_shared_and_how_much_is_taken() {
     assert_eq!(error.report().holder().unwrap().shared, Some(Shared::Readers));
     first.release().await.unwrap();
     assert_eq!(seen("a").await, (None, Some(Shared::Readers), Some(1)), "of one that is left");
-    let permits = locker.semaphore("b", 5).unwrap();
+    let permits = locker.semaphore("b", 5);
     let permit = take(permits.acquire(3)).await;
     assert_eq!(seen("b").await, (None, Some(Shared::Permits { limit: 5 }), Some(3)));
     let writer = take(locker.write("c").label("writer")).await;

@@ -11,7 +11,7 @@ use super::{SHORT, joined, locker, spawn, take, until_nothing_is_left, until_wai
 
 /// A permit, a reader that writes, and a writer that is let in behind a reader: a token of each.
 async fn draw(server: &RedisServer, locker: &Locker) -> [FencingToken; 4] {
-    let permit = take(locker.semaphore("p", 2).unwrap().acquire(1)).await;
+    let permit = take(locker.semaphore("p", 2).acquire(1)).await;
     let mut reader = take(locker.read("a")).await;
     let read = reader.fence();
     soon("it writes", reader.upgrade()).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_server_that_refuses_writes_costs_no_share_and_is_no_misuse() {
         let server = RedisServer::start();
         let locker = locker(&server).await;
         let mut reader = take(locker.read("a")).await;
-        let permits = locker.semaphore("p", 2).unwrap();
+        let permits = locker.semaphore("p", 2);
         let permit = take(permits.acquire(1)).await;
         if word == "MISCONF" {
             have_saves_fail(&server);
@@ -124,7 +124,7 @@ async fn a_full_server_keeps_shares() {
     let guards = [
         take(locker.read("a").ttl(SHORT)).await,
         take(locker.read("a").ttl(2 * SHORT)).await,
-        take(locker.semaphore("p", 3).unwrap().acquire(2).ttl(SHORT)).await,
+        take(locker.semaphore("p", 3).acquire(2).ttl(SHORT)).await,
     ];
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let before = locker.stats().renewed;

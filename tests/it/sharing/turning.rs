@@ -165,7 +165,7 @@ async fn only_a_reader_is_upgraded_and_only_a_writer_downgraded() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let mut lock = take(locker.lock("a")).await;
-    let mut permit = take(locker.semaphore("b", 1).unwrap().acquire(1)).await;
+    let mut permit = take(locker.semaphore("b", 1).acquire(1)).await;
     let mut reader = take(locker.read("c")).await;
     let mut writer = take(locker.write("d")).await;
     for guard in [&mut lock, &mut permit, &mut writer] {

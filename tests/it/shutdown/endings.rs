@@ -213,7 +213,7 @@ async fn a_server_that_is_away_at_the_end_is_told_when_it_is_back() {
     let fleet = Fleet::start(3);
     let mut proxy = FaultProxy::start(fleet[2].address());
     let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(LONG);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(LONG);
     let locker = builder.connect().await.unwrap();
     let guard = take(&locker, "a", LONG).await;
     eventually("all have it", || fleet.holding("a") == 3).await;
@@ -264,7 +264,7 @@ async fn an_end_that_is_dropped_leaves_nothing_held() {
     let fleet = Fleet::start(3);
     let mut proxy = FaultProxy::start(fleet[2].address());
     let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
-    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(LONG);
+    let builder = Locker::builder().nodes(urls).restart_quarantine(false).ttl(LONG);
     let locker = builder.connect().await.unwrap();
     let guard = take(&locker, "a", LONG).await;
     eventually("all have it", || fleet.holding("a") == 3).await;

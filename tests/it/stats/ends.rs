@@ -28,7 +28,7 @@ async fn each_lease_is_told_to_have_ended_once_however_it_did() {
     let server = RedisServer::start();
     let (locker, heard) = observed(&server).await;
     take(&locker, "a", LONG).await.release().await.unwrap();
-    take(&locker, "a", LONG).await.release_later().unwrap();
+    take(&locker, "a", LONG).await.release_in_background().unwrap();
     drop(take(&locker, "a", LONG).await);
     cancel(take(&locker, "a", LONG).await);
     hand_over(&locker, take(&locker, "a", LONG).await).await;

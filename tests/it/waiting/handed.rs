@@ -23,7 +23,7 @@ fn filling() -> impl Iterator<Item = String> {
 #[tokio::test]
 async fn a_lock_that_went_through_three_hands_is_left_nowhere() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.command_timeout(LONG).connect().await.unwrap();
     let first = take(&locker, "a").await;
     eventually("all have it", || fleet.holding("a") == 3).await;

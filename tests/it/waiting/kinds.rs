@@ -60,7 +60,7 @@ async fn a_holder_that_a_minority_names_in_an_outage_is_no_contention() {
 #[tokio::test]
 async fn each_other_way_to_fail_has_its_kind() {
     let server = RedisServer::start();
-    let guarded = Locker::builder().node(server.url()).ttl(LONG).restart_guard(true);
+    let guarded = Locker::builder().node(server.url()).ttl(LONG).restart_quarantine(true);
     let guarded = guarded.connect().await.unwrap();
     check(&told(&guarded).await[1], ErrorKind::Unavailable);
     let locker = locker(&server).await;

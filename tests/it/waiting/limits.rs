@@ -41,7 +41,7 @@ fn acquires(server: &ScriptedServer) -> usize {
 
 pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
     let urls = servers.iter().map(|server| server.url());
-    Locker::builder().nodes(urls).restart_guard(false).ttl(MINUTE)
+    Locker::builder().nodes(urls).restart_quarantine(false).ttl(MINUTE)
 }
 
 /// A server's invalidation of the key "a", upon which its waiters ask.

@@ -149,7 +149,7 @@ async fn a_lease_that_nobody_takes_up_is_given_back() {
 #[tokio::test]
 async fn a_lease_of_several_servers_is_passed_on() {
     let fleet = Fleet::start(3);
-    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
     let locker = builder.connect().await.unwrap();
     let holder = successor(&locker).await;
     eventually("all have it", || fleet.holding("a") == 3).await;

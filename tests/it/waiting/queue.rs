@@ -84,7 +84,7 @@ async fn two_processes_that_come_again_take_turns_over_three_servers_too() {
     const LEASES: usize = 60;
     let fleet = Fleet::start(3);
     let (took, mut order) = mpsc::unbounded_channel();
-    let connect = || Locker::builder().nodes(fleet.urls()).restart_guard(false).connect();
+    let connect = || Locker::builder().nodes(fleet.urls()).restart_quarantine(false).connect();
     let lockers = [connect().await.unwrap(), connect().await.unwrap()];
     for (process, locker) in lockers.into_iter().enumerate() {
         let took = took.clone();
@@ -170,7 +170,7 @@ async fn a_caller_that_met_others_enters_the_queue_with_its_first_question() {
 async fn of_several_servers_an_unfenced_waiter_has_the_vote_of_the_one_that_keeps_its_turn() {
     let fleet = Fleet::start(3);
     let connect = || async {
-        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
         builder.connect().await.unwrap()
     };
     let (holder, waiter) = (connect().await, connect().await);
@@ -193,7 +193,7 @@ async fn of_several_servers_the_one_that_keeps_the_turn_lets_its_waiter_in_at_on
  {
     let fleet = Fleet::start_as(3, &RedisServer::builder().wall_clock());
     let connect = || async {
-        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false);
         builder.connect().await.unwrap()
     };
     let (holder, waiter) = (connect().await, connect().await);

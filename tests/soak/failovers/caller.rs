@@ -114,7 +114,7 @@ impl Caller {
     }
 
     async fn permit(&mut self) {
-        let semaphore = self.locker.semaphore(key(PERMITS), LIMIT).expect("it is a limit");
+        let semaphore = self.locker.semaphore(key(PERMITS), LIMIT);
         let weight = 1 + u32::from(self.prng.percent(20));
         let request = match self.prng.percent(30) {
             true => semaphore.try_acquire(weight),

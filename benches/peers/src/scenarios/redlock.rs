@@ -237,7 +237,7 @@ impl Seat {
                 Box::new(stage.run(Fan::connect(addresses, pen, SERVERS - ill)))
             }
             Who::Ours(lease) => {
-                let builder = Locker::builder().nodes(urls).restart_guard(false);
+                let builder = Locker::builder().nodes(urls).restart_quarantine(false);
                 let locker = stage.run(async move { builder.connect().await });
                 Box::new(Ours(locker.expect("the servers are up"), lease))
             }

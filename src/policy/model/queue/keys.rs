@@ -31,7 +31,7 @@ pub(super) struct Server {
     pub(super) counter: u8,
     /// The largest token ever minted: the server's clock is above it.
     pub(super) minted: u8,
-    /// Ticks for which the restart guard keeps everybody from asking.
+    /// Ticks for which the restart quarantine keeps everybody from asking.
     pub(super) guarded: u8,
     pub(super) queue: [Entry; ENTRIES],
     pub(super) len: u8,

@@ -47,7 +47,7 @@ pub(in super::super) struct Faults {
     pub(in super::super) counters: u8,
     /// Questions that arrive from a connection that has ended, at any later time.
     pub(in super::super) strays: u8,
-    /// Restarts without memory, with the restart guard.
+    /// Restarts without memory, with the restart quarantine.
     pub(in super::super) restarts: u8,
     /// Entries that come to stand before all others, and are of no waiter that lives.
     pub(in super::super) dead: u8,

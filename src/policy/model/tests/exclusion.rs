@@ -19,7 +19,7 @@ fn three_servers_that_restart_without_memory() {
     finds_nothing("3 servers, restarts, attempts", &Leases::<3>::new(bounds, ALL_RULES), 235_000);
 }
 
-/// 3 of 5 tolerates no loss of memory but those that the restart guard covers.
+/// 3 of 5 tolerates no loss of memory but those that the restart quarantine covers.
 #[test]
 fn five_servers_that_restart_without_memory() {
     let bounds = Bounds { quorum: 3, ..SHORT };

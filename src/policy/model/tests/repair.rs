@@ -5,7 +5,7 @@ use super::{NONE, OVERTAKEN, RESTARTING, SHORT, finds, finds_nothing};
 
 const REPAIRING: Mutant = Mutant { repair: Repair::WhereFit, ..NONE };
 
-/// Yes: asked for while its deadline is ahead, on servers that the restart guard lets vote, and
+/// Yes: asked for while its deadline is ahead, on servers that the restart quarantine lets vote, and
 /// counted only when q answered before that deadline. That q *others* hold the lease then need not
 /// be proven beside it: until its deadline nobody else can have a quorum. Elsewhere it harms, see
 /// `an_extension_that_recreates_a_lost_lock`: another attempt may still count a vote that the

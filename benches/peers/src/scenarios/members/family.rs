@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Locker, Outcome, Slot, Turn};
+use leasehold::Locker;
+use leasehold::once::{JobOutcome, RequestOutcome, Slot};
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
@@ -44,14 +45,14 @@ fn put_back<T>(pool: &Pool<T>, one: T) {
 
 /// 64 offices, because each is one leader's.
 fn election(locker: Locker) -> Sharer {
-    let office = |number| locker.elect(format!("office{number}")).expect("it is a name");
+    let office = |number| locker.elect(format!("office{number}"));
     let offices = pool((0..TASKS).map(office));
     sharer("election", WHO, false, move |_| {
         let offices = Arc::clone(&offices);
         async move {
             let election = one_of(&offices);
             let lead = election.campaign("host-7").await.expect("it is vacant");
-            lead.resign().await.expect("it leads");
+            lead.release().await.expect("it leads");
             put_back(&offices, election);
         }
     })
@@ -66,10 +67,10 @@ fn once(locker: Locker) -> Sharer {
         async move {
             let (job, slot) = one_of(&jobs);
             let next = slot + Duration::from_millis(1);
-            let once = locker.once(&job, Slot::at(next)).expect("it is a slot");
-            let once = once.at_least_once(Duration::from_secs(10)).expect("it is a TTL");
+            let once = locker.once(&job, Slot::at(next));
+            let once = once.at_least_once(Duration::from_secs(10));
             let turn = once.run(async |_| Ok::<_, Infallible>(())).await.expect("it answers");
-            assert!(matches!(turn, Turn::Ran { .. }), "{turn:?}");
+            assert!(matches!(turn, JobOutcome::Ran { .. }), "{turn:?}");
             put_back(&jobs, (job, next));
         }
     })
@@ -78,11 +79,11 @@ fn once(locker: Locker) -> Sharer {
 /// A request that nobody has made before.
 fn first(locker: Locker) -> Sharer {
     sharer("idempotent, first", WHO, false, move |_| {
-        let request = locker.idempotent(owner(), "digest", DAY).expect("it is a request");
+        let request = locker.idempotent(owner(), "digest", DAY);
         async move {
             let outcome = request.run(async |_| Ok::<_, Infallible>(RESULT)).await;
             let outcome = outcome.expect("it answers");
-            assert!(matches!(outcome, Outcome::Ran(_)), "{outcome:?}");
+            assert!(matches!(outcome, RequestOutcome::Ran(_)), "{outcome:?}");
         }
     })
 }
@@ -90,12 +91,12 @@ fn first(locker: Locker) -> Sharer {
 /// A request whose result is kept: the first of them carries it out.
 fn again(locker: Locker) -> Sharer {
     sharer("idempotent, again", WHO, false, move |_| {
-        let request = locker.idempotent("request", "digest", DAY).expect("it is a request");
+        let request = locker.idempotent("request", "digest", DAY);
         let request = request.wait_at_most(DAY);
         async move {
             let outcome = request.run(async |_| Ok::<_, Infallible>(RESULT)).await;
             let outcome = outcome.expect("it answers");
-            assert!(matches!(outcome, Outcome::Ran(_) | Outcome::Done(_)), "{outcome:?}");
+            assert!(matches!(outcome, RequestOutcome::Ran(_) | RequestOutcome::Done(_)), "{outcome:?}");
         }
     })
 }
@@ -110,7 +111,7 @@ fn party(stays: bool) -> String {
 }
 
 fn latch(locker: &Locker) -> Sharer {
-    let latch = locker.latch("name", PARTIES).expect("it is a number");
+    let latch = locker.latch("name", PARTIES);
     sharer("latch", WHO, true, move |stays| {
         let latch = latch.clone();
         async move {
@@ -122,10 +123,10 @@ fn latch(locker: &Locker) -> Sharer {
 
 /// A party asks for the generation when it comes first, and then names it.
 fn barrier(locker: &Locker) -> Sharer {
-    let barrier = locker.barrier("name", PARTIES).expect("it is a number");
+    let barrier = locker.barrier("name", PARTIES);
     let of = {
         let barrier = barrier.clone();
-        move |stays| barrier.party(party(stays)).expect("it is a name")
+        move |stays| barrier.party(party(stays))
     };
     let passing = pool((0..TASKS).map(|_| of(false)));
     sharer("barrier", WHO, true, move |stays| {

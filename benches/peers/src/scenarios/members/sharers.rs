@@ -11,7 +11,8 @@ use distributed_lock_core::traits::{
     SemaphoreProvider,
 };
 use distributed_lock_redis::RedisLockProvider;
-use leasehold::{Locker, Rate};
+use leasehold::Locker;
+use leasehold::limits::Rate;
 use redis::Script;
 use redis::aio::MultiplexedConnection;
 
@@ -99,8 +100,8 @@ fn plain(connection: MultiplexedConnection) -> Sharer {
 
 fn ours(locker: Locker) -> Vec<Sharer> {
     const WHO: &str = "Leasehold";
-    let permits = locker.semaphore("name", LIMIT).expect("it is a limit");
-    let limit = locker.limit("name", Rate::new(LIMIT, LONG)).expect("it is a rate");
+    let permits = locker.semaphore("name", LIMIT);
+    let limit = locker.limit("name", Rate::new(LIMIT, LONG));
     let readers = locker.clone();
     let kept = async |request: leasehold::LockRequest, stays| {
         let guard = request.ttl(ttl(stays)).no_renewal().await.expect("there is room");
