@@ -162,7 +162,7 @@ impl LockWatch {
 
     /// The lock at the next look.
     pub(super) async fn look(&mut self) -> Result<LockView, Error> {
-        let onlooker = self.onlooker.as_mut().map_err(|wrong| Error::misuse(wrong))?;
+        let onlooker = self.onlooker.as_mut().map_err(Error::misuse)?;
         let Some(looked) = onlooker.look().await else {
             let name = onlooker.names().to_string();
             return Err(Error::new(Kind::ShutDown, name, Report::default()));
