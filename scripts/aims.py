@@ -1,6 +1,11 @@
-"""What is aimed at, and where the tables say how near it is: the rows of docs/figures.md."""
+"""What is aimed at, and where the tables say how near it is: the rows of docs/figures.md and docs/bench/aims.md."""
+
+import re
 
 from tables import Figure, Table
+
+# What tells cases of one aim apart, at the end of its words or behind a colon.
+CASE = re.compile(r"(?:,? beside |, )(?:[\d,]+ (?:tasks|members)|five healthy|one frozen|one dead)$")
 
 RUNTIMES = {
     "current_thread": "one thread",
@@ -30,10 +35,29 @@ class Aim:
         worst = self.figure.high if self.at_most else self.figure.low
         return 0 if self.keeps(worst) else 1 if self.keeps(self.figure.median) else 2
 
+    def told_bound(self):
+        return f"{'at most' if self.at_most else 'at least'} {self.bound:,}{self.unit}"
+
+    def kind(self):
+        """What it has in common with other cases of the same aim."""
+        return CASE.sub("", self.what.split(": ")[0]), self.told_bound(), self.unit, self.source
+
     def row(self):
-        bound = f"{'at most' if self.at_most else 'at least'} {self.bound:,}{self.unit}"
+        bound = self.told_bound()
         peer = f"{self.peer[0]}: {self.peer[1]}{self.unit}" if self.peer else ""
         return f"| {self.what} | {bound} | {self.figure}{self.unit} | {peer} | {self.source} |"
+
+
+def by_kind():
+    """The aims, those of one kind together, in a row each: how many cases there are of each verdict, and the medians."""
+    kinds = {}
+    for aim in all_aims():
+        kinds.setdefault(aim.kind(), []).append(aim)
+    for (what, bound, unit, source), cases in kinds.items():
+        counts = [sum(aim.verdict() == wanted for aim in cases) for wanted in (0, 1, 2)]
+        least, most = (choose((aim.figure for aim in cases), key=lambda figure: figure.median) for choose in (min, max))
+        medians = least.plain() if least.plain() == most.plain() else f"{least.plain()} to {most.plain()}"
+        yield f"| {what} | {bound} | {medians}{unit} | {' | '.join(str(count or '') for count in counts)} | {source} |"
 
 
 def uncontended(name):
@@ -118,14 +142,14 @@ def codec():
     table = Table("codec")
     for job, bound in [("encode SET NX PX", 60), ("encode EVALSHA", 40)]:
         ours = table.figure("ns each", job=job, codec="leasehold-resp")
-        yield Aim(f"Codec: {job}", bound, ours, "codec", table.best("ns each", "codec", PEERS, job=job), unit=" ns")
+        yield Aim(f"Codec, {job}", bound, ours, "codec", table.best("ns each", "codec", PEERS, job=job), unit=" ns")
     job = "decode mixed replies"
     ours = table.figure("ratio", job=job, codec="leasehold-resp")
-    yield Aim(f"Codec: {job}, over a bare scan", 2.0, ours, "codec", table.best("ratio", "codec", PEERS, job=job))
+    yield Aim(f"Codec, {job}, over a bare scan", 2.0, ours, "codec", table.best("ratio", "codec", PEERS, job=job))
     where = {"job": "decode integers"}
     ours = table.figure("allocations each", codec="leasehold-resp", **where)
     peer = table.best("allocations each", "codec", PEERS, **where)
-    yield Aim("Codec: allocations to decode an integer", 0, ours, "codec", peer)
+    yield Aim("Codec, allocations to decode an integer", 0, ours, "codec", peer)
 
 
 def keeping():

@@ -5,7 +5,9 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh
-cargo build --quiet --locked --example demo
+# A minute or two the first time: cargo shows how far it is.
+echo "building the demo"
+cargo build --locked --example demo
 
 # shellcheck source=scripts/own-redis.sh
 . scripts/own-redis.sh

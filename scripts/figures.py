@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes what documents say of measurements from the recorded tables (docs/bench/*.json), with Python alone.
 
-    scripts/figures.py           writes docs/bench/*.{md,svg}, and the marked blocks of docs/figures.md and README.md
+    scripts/figures.py           writes docs/bench/*.{md,svg}, and the marked blocks of docs/figures.md and other pages
     scripts/figures.py --check   says which of them say something else than the tables, and fails then
 
 `scripts/bench.sh --record` and `cargo bench --features full --bench figures -- --table docs/bench` record
-the tables. A block stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. In the parts of a page that tell
-of tables, no figure may stand outside of a block.
+the tables. A block stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. Where a page tells of tables, no
+figure may stand outside of a block; and docs/figures.md stays short enough to be read.
 """
 
 import re
@@ -23,15 +23,26 @@ from tables import DIRECTORY, Table, line, names  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "| | Aim | Is | Best other client | Table |\n|---|---:|---:|---|---|"
-# What tells of tables ends at this heading, if it is there: what is behind it was measured by hand.
-BY_HAND = "\n## Measured once"
+# Lines of docs/figures.md: each case and each table have pages of their own.
+LINES_MAX = 200
 # 1.05, 12 µs, 90 %, 3.5 times: but no version, and no date.
 LOOSE = re.compile(r"(?<![\d.-])\d[\d,]*(?:\.\d+(?![\d.])|\s?(?:µs|ns|ms|kB|%|times\b))")
 
 
-def verdicts(wanted):
-    rows = [aim.row() for aim in aims.all_aims() if aim.verdict() == wanted]
-    return "\n".join([HEAD, *rows])
+VERDICTS = ["Reached in nearly all rounds", "Reached by the median, not by all rounds", "Not reached"]
+
+
+def verdicts():
+    """Each case of each aim: docs/bench/aims.md."""
+    text = ["# Aims, case by case", "", "By `scripts/figures.py`, from the tables beside this page; ../figures.md has them in short."]
+    for wanted, heading in enumerate(VERDICTS):
+        text += ["", f"## {heading}", "", HEAD, *(aim.row() for aim in aims.all_aims() if aim.verdict() == wanted)]
+    return "\n".join(text) + "\n"
+
+
+def by_kind():
+    head = "| | Aim | Medians | Reached | By the median | Not reached | Table |\n|---|---:|---:|---:|---:|---:|---|"
+    return "\n".join([head, *aims.by_kind()])
 
 
 def beside_peers():
@@ -51,13 +62,15 @@ def throughput_cells(table):
 
 
 def where_measured():
+    """What is in docs/bench: its README.md."""
     tables = [Table(name) for name in names()]
-    lines = ["| Table | Recorded | Where | Of what |", "|---|---|---|---|"]
+    lines = ["# Recorded tables", "", "By `scripts/figures.py`: what was recorded when and where. ../figures.md says what they show.", ""]
+    lines += ["| Table | Recorded | Where | Of what |", "|---|---|---|---|"]
     for table in tables:
         where = f"{table.cores} cores of {table.cpu}, {table.server}" + ("; a quick run" if table.is_quick else "")
         first = " ".join(table.notes).split(". ")[0].split("; ")[0].rstrip(".")
-        lines.append(f"| [{table.name}](bench/{table.name}.md) | {table.date} | {where} | {first} |")
-    return "\n".join(lines)
+        lines.append(f"| [{table.name}]({table.name}.md) | {table.date} | {where} | {first} |")
+    return "\n".join(lines) + "\n"
 
 
 def measured():
@@ -144,12 +157,9 @@ CONTENDED = {
 BLOCKS = {
     "stores alone": lambda: alternatives(ALONE),
     "stores contended": lambda: alternatives(CONTENDED),
-    "reached": lambda: verdicts(0),
-    "by the median": lambda: verdicts(1),
-    "not reached": lambda: verdicts(2),
+    "aims": by_kind,
     "beside peers": beside_peers,
     "beside members": beside_members,
-    "where": where_measured,
     "measured": measured,
     "growth": growth.rows,
     "idle": idle,
@@ -162,11 +172,8 @@ def with_blocks(text):
 
 
 def loose_figures(page, text):
-    """In figures.md down to what was measured by hand; in the README, under its heading."""
-    if page.name == "README.md":
-        told = text.split("\n## Measured\n")[1].split("\n## ")[0]
-    else:
-        told = text.split(BY_HAND)[0]
+    """In the README, under its heading."""
+    told = text.split("\n## Measured\n")[1].split("\n## ")[0] if page.name == "README.md" else text
     for line in BLOCK.sub("", told).splitlines():
         if not line.startswith("!["):
             yield from (f"{page.name}: {found[0]!r} stands outside of a block: {line}" for found in LOOSE.finditer(line))
@@ -176,6 +183,8 @@ def documents():
     """Each file, and what it has to say."""
     for name in names():
         yield DIRECTORY / f"{name}.md", Table(name).markdown()
+    yield DIRECTORY / "README.md", where_measured()
+    yield DIRECTORY / "aims.md", verdicts()
     title = "A lock and its release, one task, in multiples of a bare tokio stream (less is better)"
     yield DIRECTORY / "uncontended.svg", charts.bars(Table("uncontended"), title, "runtime", "contender", "over bare", 2.2)
     title = "Locks a second on one connection, in shares of the server's ceiling (more is better)"
@@ -195,6 +204,8 @@ def main(arguments):
         # What sharing.md says of clocks and quorums is not measured.
         if path.suffix == ".md" and path.parent != DIRECTORY and path.name != "sharing.md":
             wrong.extend(loose_figures(path, fresh))
+        if path.name == "figures.md" and fresh.count("\n") > LINES_MAX:
+            wrong.append(f"docs/figures.md has {fresh.count(chr(10))} lines; at most {LINES_MAX}: a case belongs into docs/bench")
         if arguments:
             if not path.exists() or path.read_text() != fresh:
                 wrong.append(f"{path.relative_to(ROOT)} says something else than the tables (run scripts/figures.py)")

@@ -1,26 +1,31 @@
 #!/bin/bash
-# Packs the crates as they would be published, builds them from what was packed, with the default
-# features and with all, and checks what is in them: all that they need, both licences, and nothing large.
+# Packs the crates as they would be published, and checks that each compiles from what was packed, with the default
+# features and with all; and what is in them: all that they need, both licences, no source that no build reads, and nothing
+# large. (That crates.io would take them is for scripts/release.sh --dry-run.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-BYTES_MAX=600000
-# A directory of its own: to cargo a version that was packed once never changes, neither what it
-# unpacked of it nor what it compiled.
-target_dir=$(mktemp -d)
-trap 'rm -rf "$target_dir"' EXIT
-export CARGO_TARGET_DIR=$target_dir
+# The largest is the library: 450 kB of it is what a build with all features reads, comments and unit tests within files
+# among that.
+BYTES_MAX=535000
 
-version_of() {
-    cargo metadata --no-deps --format-version 1 --locked |
-        grep -oE "\"name\":\"$1\",\"version\":\"[^\"]+\"" | cut -d'"' -f8
+target_dir=${CARGO_TARGET_DIR:-$PWD/target}
+# A directory of its own: to cargo a version that was packed once never changes.
+packing=$(mktemp -d)
+trap 'rm -rf "$packing"' EXIT
+# What was packed, side by side; always in one place, so that what was compiled of dependencies is of use the next time.
+packed=$target_dir/packed
+crates=(leasehold-resp leasehold leasehold-cli)
+
+archive_of() {
+    ls "$packing/package/$1"-[0-9]*.crate
 }
 
 # What the package of crate $1 has to have beside what is compiled, and what it must not have.
 check_contents() {
     local crate=$1 archive listed file
     shift
-    archive=$target_dir/package/$crate-$(version_of "$crate").crate
+    archive=$(archive_of "$crate")
     listed=$(tar -tzf "$archive" | cut -d/ -f2-)
     for file in LICENSE-MIT LICENSE-APACHE "$@"; do
         if ! grep -qxF "$file" <<<"$listed"; then
@@ -28,7 +33,7 @@ check_contents() {
             return 1
         fi
     done
-    if grep -E '^(\.ci|benches|fuzz|target|tests)/|\.(crate|log|profraw|rdb|aof)$' <<<"$listed"; then
+    if grep -E '^(\.ci|\.github|benches|examples|fuzz|target|tests)/|\.(crate|log|profraw|rdb|aof)$' <<<"$listed"; then
         echo "package: $crate has what nobody needs who depends on it" >&2
         return 1
     fi
@@ -46,12 +51,48 @@ check_contents() {
     fi
 }
 
+# By rustc's own lists. What is for tests alone is to be left out by `include` in Cargo.toml.
+check_reading() {
+    local crate=$1 unread
+    unread=$(comm -23 <(cd "$packed" && find "$crate/src" -name '*.rs' | sort) \
+        <(cat "$target_dir/debug/deps/${crate//-/_}"-*.d | sed -n "s|^\($crate/src/.*\.rs\):\$|\1|p" | sort -u))
+    if [ -n "$unread" ]; then
+        printf 'package: no build reads\n%s\n' "$unread" >&2
+        return 1
+    fi
+}
+
 # What is not committed is packed as well, so that it can be tried before.
-for features in "" --all-features; do
-    # shellcheck disable=SC2086
-    cargo package --workspace --exclude leasehold-testing --exclude leasehold-checker --locked --allow-dirty --quiet $features
+options=(--locked --allow-dirty --quiet --no-verify)
+for crate in "${crates[@]}"; do
+    options+=(--package "$crate")
 done
+CARGO_TARGET_DIR=$packing cargo package "${options[@]}" 2>"$packing/log" || { cat "$packing/log" >&2 && exit 1; }
+
+rm -rf "$packed"
+mkdir -p "$packed"
+for crate in "${crates[@]}"; do
+    mkdir "$packed/$crate"
+    # With new times: to cargo files with old ones have not changed.
+    tar -xzmf "$(archive_of "$crate")" -C "$packed/$crate" --strip-components=1
+done
+cp Cargo.lock "$packed"
+{
+    echo '[workspace]'
+    echo 'resolver = "3"'
+    echo "members = [$(printf '"%s", ' "${crates[@]}")]"
+    echo '[patch.crates-io]'
+    printf '%s = { path = "%s" }\n' leasehold-resp leasehold-resp leasehold leasehold
+} >"$packed/Cargo.toml"
+# The command has its own features of the library on. What stands in a feature's place is read with others, or none.
+(cd "$packed" &&
+    CARGO_TARGET_DIR=$target_dir cargo check --quiet --package leasehold &&
+    CARGO_TARGET_DIR=$target_dir cargo check --quiet --package leasehold --features examine &&
+    CARGO_TARGET_DIR=$target_dir cargo check --quiet --workspace --all-features)
+
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold-cli src/main.rs
 check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \
-    $(git ls-files 'scripts/*.lua')
+    $(git ls-files 'scripts/*.lua' 'scripts/parts/*.lua')
+check_reading leasehold-resp
+check_reading leasehold

@@ -8,6 +8,11 @@ complain() {
     echo "$script: $*" >&2
 }
 
+# Root may install packages, and others by sudo, which may ask for a password at a terminal.
+may_install() {
+    [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
+
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -23,6 +28,10 @@ as_root() {
 # afterwards would be to end a process that we did not start. A policy-rc.d that exits with 101 is
 # Debian's way to forbid it; one that is there already is the administrator's, and stays.
 install_with_apt() (
+    if ! may_install; then
+        complain "this user may not install packages: have somebody install $*, by apt-get install $*"
+        return 1
+    fi
     if [ ! -e "$policy" ]; then
         trap 'as_root rm -f "$policy"' EXIT
         trap 'exit 1' HUP INT TERM

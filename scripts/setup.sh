@@ -24,7 +24,11 @@ install_with_dnf() {
 
 install_redis() {
     complain "redis-server is missing: installing it"
-    if command -v apt-get >/dev/null; then
+    if ! may_install && ! command -v brew >/dev/null; then
+        complain "this user may not install packages: have somebody install redis-server $OLDEST_REDIS or newer" \
+            "(https://redis.io/docs/latest/operate/oss_and_stack/install/), in PATH"
+        return 1
+    elif command -v apt-get >/dev/null; then
         install_with_apt redis-server
     elif command -v dnf >/dev/null; then
         install_with_dnf

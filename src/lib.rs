@@ -97,6 +97,11 @@
         reason = "what is there for a feature that is off alone: the compiler drops it"
     )
 )]
+// An address is one of two kinds elsewhere.
+#![cfg_attr(
+    not(unix),
+    allow(dead_code, irrefutable_let_patterns, reason = "there are no Unix sockets")
+)]
 
 mod adaptive;
 mod api;

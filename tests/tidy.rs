@@ -180,6 +180,12 @@ fn features_are_off_by_default_and_told_of() {
 }
 
 #[test]
+fn every_part_of_ci_has_a_machine_and_every_feature_is_tried() {
+    let (run, workflow) = (read(".ci/run"), read(".github/workflows/ci.yml"));
+    enforce([(".ci/run", papers::check_parts(&run, &workflow, &read("Cargo.toml")))]);
+}
+
+#[test]
 fn every_guarantee_names_tests_that_are_there() {
     let pages = ["docs/guarantees.md", "docs/family.md", "docs/sharing.md"];
     enforce(pages.map(|path| (path, papers::check_guarantees(&read(path), read))));
@@ -189,8 +195,14 @@ fn every_guarantee_names_tests_that_are_there() {
 fn pages_and_errors_are_in_plain_words() {
     let pages = ["docs", "examples", "fuzz", "proofs"].into_iter();
     let pages = pages.flat_map(|directory| files(directory, ".md"));
-    let at_root =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+    let at_root = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "RELEASING.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+    ];
     let own = at_root.into_iter().chain(["src/guide.md"]).map(str::to_owned);
     enforce(pages.chain(own).chain(files("tests/texts", ".txt")).map(|path| {
         let findings = papers::check_phrases(&read(&path));

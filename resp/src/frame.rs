@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use crate::scalar;
 
-/// One value of the protocol, as it was received or is to be sent.
+/// One value of the protocol, as it was received or is to be sent. The kinds are those of RESP3, all of them: a match may
+/// name all.
 ///
 /// Text is bytes: the protocol promises no encoding. Bytes of a decoded frame are slices of the
 /// buffer that they were received into and keep that buffer alive; copy what is kept for long.

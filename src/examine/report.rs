@@ -63,7 +63,7 @@ pub struct Finding {
     pub cure: Option<String>,
 }
 
-/// How bad something is; the worst is the largest.
+/// How bad something is; the worst is the largest. There will be no other degrees: a match may name all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// As it should be.

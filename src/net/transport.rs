@@ -10,6 +10,8 @@ use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::os::fd::AsFd;
+#[cfg(windows)]
+use std::os::windows::io::AsSocket;
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::task::{Context, Poll};
@@ -139,31 +141,43 @@ async fn prepare(
     }
 }
 
+/// When the kernel begins to ask a peer from which nothing comes whether it is there.
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
+/// How often it asks then.
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Lets the kernel find out that a peer is gone, idle or not: half-open connections otherwise
 /// live for a quarter of an hour.
 #[cfg(unix)]
 pub(crate) fn watch_for_death(stream: &impl AsFd, dead_after: Duration) -> io::Result<()> {
     use rustix::net::sockopt;
 
-    const IDLE: Duration = Duration::from_secs(15);
-    const INTERVAL: Duration = Duration::from_secs(5);
-    const PROBES: u32 = 3;
-
     sockopt::set_socket_keepalive(stream, true)?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
-        sockopt::set_tcp_keepidle(stream, IDLE)?;
-        sockopt::set_tcp_keepintvl(stream, INTERVAL)?;
+        const PROBES: u32 = 3;
+        sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(stream, PROBES)?;
         let millis = u32::try_from(dead_after.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(stream, millis)?;
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (IDLE, INTERVAL, PROBES, dead_after);
+    let _ = dead_after;
     Ok(())
 }
 
-#[cfg(not(unix))]
+/// Windows has no limit for what is sent and not acknowledged: the limits of calls find that out.
+#[cfg(windows)]
+pub(crate) fn watch_for_death(stream: &impl AsSocket, _: Duration) -> io::Result<()> {
+    let keep_alive =
+        socket2::TcpKeepalive::new().with_time(KEEP_ALIVE_IDLE).with_interval(KEEP_ALIVE_INTERVAL);
+    socket2::SockRef::from(stream).set_tcp_keepalive(&keep_alive)
+}
+
+#[cfg(not(any(unix, windows)))]
 pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
     Ok(())
 }
@@ -265,13 +279,14 @@ impl WriteHalf {
 
     /// Ends the connection in both directions, whatever else still holds a half of it.
     pub(crate) fn shut_down(&self) {
-        #[cfg(unix)]
+        #[cfg(any(unix, windows))]
         {
             // It fails only when the connection has already ended.
             let _ = match self {
                 Self::Tcp(half) => shut_down_both(half.as_ref()),
                 #[cfg(feature = "tls")]
                 Self::Tls(half) => shut_down_both(half.say_farewell()),
+                #[cfg(unix)]
                 Self::Unix(half) => shut_down_both(half.as_ref()),
                 #[cfg(any(test, feature = "testing"))]
                 Self::Simulated(half) => {
@@ -284,6 +299,11 @@ impl WriteHalf {
 }
 
 #[cfg(unix)]
-fn shut_down_both(socket: &impl std::os::fd::AsFd) -> rustix::io::Result<()> {
+fn shut_down_both(socket: &impl AsFd) -> rustix::io::Result<()> {
     rustix::net::shutdown(socket, rustix::net::Shutdown::Both)
+}
+
+#[cfg(windows)]
+fn shut_down_both(socket: &impl AsSocket) -> io::Result<()> {
+    socket2::SockRef::from(socket).shutdown(std::net::Shutdown::Both)
 }

@@ -37,6 +37,7 @@ pub(crate) enum Verdict {
 /// Two quorums of q share at least 2q - N servers. As long as one of these still knows of the
 /// first lease, the second cannot be granted: so 2q - N - 1 of them may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tolerance {
     /// k = 2q - N - 1: how many servers may lose their memory, or expire keys early, within a
     /// lease's life before two holders become possible.

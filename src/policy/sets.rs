@@ -49,6 +49,7 @@ pub fn check_coexistence<S: AsRef<str>>(
 
 /// Clients of the two configurations could hold the same lock at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CoexistenceError {
     /// How many different servers the two have together.
     pub servers: usize,

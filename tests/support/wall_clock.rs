@@ -8,7 +8,7 @@
 use super::preload;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::Write;
 use std::path::Path;
 
 const SOURCE: &str = include_str!("wall_clock.c");
@@ -40,7 +40,7 @@ pub fn prefix(directory: &Path) -> Vec<OsString> {
 pub fn set(directory: &Path, seconds_ahead: i64) {
     let nanos = seconds_ahead * 1_000_000_000;
     let offset = File::options().write(true).open(directory.join(OFFSET));
-    let offset = offset.expect("the server was started with wall_clock()");
+    let mut offset = offset.expect("the server was started with wall_clock()");
     // One write of eight bytes into a page that the server has mapped.
-    offset.write_all_at(&nanos.to_ne_bytes(), 0).expect("the server's directory can be written");
+    offset.write_all(&nanos.to_ne_bytes()).expect("the server's directory can be written");
 }

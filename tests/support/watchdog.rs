@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
+#[cfg(unix)]
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -39,14 +40,16 @@ impl Watchdog {
     /// Starts `command`; `directory` is removed when the child ends other than by [`Self::end`]
     /// with [`Directory::Keep`].
     pub fn spawn(command: &[OsString], directory: &Path) -> io::Result<Self> {
-        let mut shell = Command::new("sh")
+        let mut shell = Command::new("sh");
+        // A Ctrl-C in the terminal must reach the tests only: the end of the pipe does the rest.
+        #[cfg(unix)]
+        shell.process_group(0);
+        let mut shell = shell
             .arg("-c")
             .arg(SCRIPT)
             .arg("watchdog")
             .arg(directory)
             .args(command)
-            // A Ctrl-C in the terminal must reach the tests only: the end of the pipe does the rest.
-            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -202,6 +202,35 @@ pub(crate) fn check_features(manifest: &str, page: &str) -> Vec<Finding> {
     findings
 }
 
+/// Each part of `.ci/run` has a machine in the workflow, and its lints try each feature of the manifest.
+pub(crate) fn check_parts(run: &str, workflow: &str, manifest: &str) -> Vec<Finding> {
+    let lists = run.lines().filter_map(|line| {
+        let (name, list) = line.split_once("=\"")?;
+        ["on_servers", "without_servers"].contains(&name).then_some(list.trim_end_matches('"'))
+    });
+    let parts: BTreeSet<&str> = lists.flat_map(str::split_whitespace).collect();
+    let rows = workflow.lines().filter_map(|line| line.strip_prefix("          - "));
+    let machines: BTreeSet<&str> = rows.collect();
+    let mut findings = Vec::new();
+    for part in parts.symmetric_difference(&machines) {
+        findings.push(Finding::new(
+            1,
+            format!("`{part}` is not in both .ci/run and the matrix of parts"),
+        ));
+    }
+    let (_, table) = manifest.split_once("\n[features]\n").expect("the manifest has features");
+    let names = table.lines().take_while(|line| !line.starts_with('['));
+    let names = names.filter_map(|row| row.split_once(" = ")).map(|(name, _)| name);
+    let tried: Vec<&str> = run.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
+    for name in names.filter(|name| !["default", "full"].contains(name) && !name.starts_with('_')) {
+        if !tried.contains(&name) {
+            findings
+                .push(Finding::new(1, format!("no lint of .ci/run tries the feature `{name}`")));
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +315,20 @@ mod tests {
         assert_eq!(check("", "", page), 1);
         assert_eq!(check("", "\"a\", \"testing\"", page), 1);
         assert_eq!(check("", "\"a\"", "`full`, a, `testing`"), 1);
+    }
+
+    #[test]
+    fn a_part_without_a_machine_and_a_feature_that_is_not_tried_are_found() {
+        let run = "on_servers=\"a b\"\nwithout_servers=\"c\"\nfor features in x y,z; do\n";
+        let machines =
+            |parts: [&str; 3]| parts.map(|part| format!("          - {part}\n")).concat();
+        let manifest = |rows: &str| {
+            format!("[package]\n\n[features]\ndefault = []\n_q = []\n{rows}\n[lints]\n")
+        };
+        let check = |parts, rows: &str| check_parts(run, &machines(parts), &manifest(rows)).len();
+        assert_eq!(check(["a", "b", "c"], "x = []\nz = []"), 0);
+        assert_eq!(check(["a", "b", "d"], ""), 2);
+        assert_eq!(check(["a", "b", "c"], "w = []"), 1);
     }
 
     #[test]
