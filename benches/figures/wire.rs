@@ -40,7 +40,7 @@ impl Kind {
 /// Leasehold's scripts, loaded into the server.
 #[derive(Clone)]
 pub struct Scripts {
-    acquire: String,
+    pub acquire: String,
     release: String,
 }
 

@@ -7,6 +7,7 @@ use crate::scalar::CRLF;
 ///
 /// A length or a count that breaks one is refused when it is declared, not when its bytes come.
 /// All of them count what is on the wire, so that a frame is refused or not whatever the machine.
+/// A user makes one from the default: `Limits { depth: 8, ..Limits::default() }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many arrays, maps, sets, pushes and attributes may be open at once. A value is inside
