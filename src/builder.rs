@@ -14,6 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 use crate::endpoint::credentials::{Login, Provider};
@@ -165,7 +167,7 @@ impl Builder {
     ///
     /// - [`Misuse`](crate::ErrorKind::Misuse) for a wrong URL, quorum, TTL, label or timeout; for a CA or a
     ///   certificate that cannot be read; for `rediss://` to a port without TLS, or the other way round; for a server
-    ///   given twice, or not independent.
+    ///   given twice, or not independent; and outside of a tokio runtime.
     /// - [`Auth`](crate::ErrorKind::Auth) if a server refuses the credentials or a right, or either side refuses the
     ///   other's certificate.
     /// - [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers can be reached or serve now.
@@ -174,7 +176,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with I/O and time enabled.
+    /// In a tokio runtime without I/O or time enabled.
     ///
     /// # Cancel safety
     ///
@@ -222,12 +224,25 @@ impl Builder {
     }
 
     async fn met(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
+        on_a_runtime()?;
         let front = self.front(least).await?;
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         self.defaults.guarded_ttl = self.guarded_ttl();
         Ok(Locker::new(front, self.defaults))
     }
+}
+
+/// # Errors
+///
+/// The caller is on no runtime, where a locker could live.
+fn on_a_runtime() -> Result<(), Error> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::misuse(
+            "connecting needs a tokio runtime, on which the locker lives, and this call is on none: call it in \
+             #[tokio::main] or in block_on of a runtime; the feature `blocking` has locks without one",
+        )
+    })
 }
 
 /// Without the URLs, which may hold passwords.
