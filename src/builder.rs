@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::api::Locker as Front;
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 use crate::endpoint::credentials::{Login, Provider};
@@ -200,6 +201,40 @@ impl Builder {
         self.connect_to(Quorum::needed).await
     }
 
+    /// A locker at once, which connects in the background: for a service that starts before its Redis does.
+    ///
+    /// Until a quorum of the servers can be reached, a request without a wait is
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. So is it with wrong credentials,
+    /// or a server that is not fit, which [`Builder::connect`] reports. It makes no call, and so it is not async.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], as far as no server is needed to see it; and for a
+    /// Cluster and for Sentinels, which are asked first where the servers are.
+    ///
+    /// # Panics
+    ///
+    /// As [`Builder::connect`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let locker = Locker::builder().node("redis://127.0.0.1:6379").connect_lazily()?;
+    /// // Waits for the server too.
+    /// let guard = locker.lock("nightly").wait_at_most(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazily(self) -> Result<Locker, Error> {
+        on_a_runtime()?;
+        let front = self.front_at_once()?;
+        self.locker(front)
+    }
+
     /// Connects as [`Builder::connect`] does, but one reachable server is enough: for looking at locks,
     /// not for taking them.
     ///
@@ -223,9 +258,13 @@ impl Builder {
         Box::pin(self.met(least))
     }
 
-    async fn met(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
+    async fn met(self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
         on_a_runtime()?;
         let front = self.front(least).await?;
+        self.locker(front)
+    }
+
+    fn locker(mut self, front: Front) -> Result<Locker, Error> {
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         self.defaults.guarded_ttl = self.guarded_ttl();
