@@ -67,6 +67,7 @@
 //! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
 //! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
+//! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
