@@ -14,6 +14,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
+use crate::api::Locker as Front;
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 use crate::endpoint::credentials::{Login, Provider};
@@ -165,7 +168,7 @@ impl Builder {
     ///
     /// - [`Misuse`](crate::ErrorKind::Misuse) for a wrong URL, quorum, TTL, label or timeout; for a CA or a
     ///   certificate that cannot be read; for `rediss://` to a port without TLS, or the other way round; for a server
-    ///   given twice, or not independent.
+    ///   given twice, or not independent; and outside of a tokio runtime.
     /// - [`Auth`](crate::ErrorKind::Auth) if a server refuses the credentials or a right, or either side refuses the
     ///   other's certificate.
     /// - [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers can be reached or serve now.
@@ -174,7 +177,7 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with I/O and time enabled.
+    /// In a tokio runtime without I/O or time enabled.
     ///
     /// # Cancel safety
     ///
@@ -196,6 +199,40 @@ impl Builder {
     /// ```
     pub async fn connect(self) -> Result<Locker, Error> {
         self.connect_to(Quorum::needed).await
+    }
+
+    /// A locker at once, which connects in the background: for a service that starts before its Redis does.
+    ///
+    /// Until a quorum of the servers can be reached, a request without a wait is
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. So is it with wrong credentials,
+    /// or a server that is not fit, which [`Builder::connect`] reports. It makes no call, and so it is not async.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], as far as no server is needed to see it; and for a
+    /// Cluster and for Sentinels, which are asked first where the servers are.
+    ///
+    /// # Panics
+    ///
+    /// As [`Builder::connect`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let locker = Locker::builder().node("redis://127.0.0.1:6379").connect_lazily()?;
+    /// // Waits for the server too.
+    /// let guard = locker.lock("nightly").wait_at_most(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_lazily(self) -> Result<Locker, Error> {
+        on_a_runtime()?;
+        let front = self.front_at_once()?;
+        self.locker(front)
     }
 
     /// Connects as [`Builder::connect`] does, but one reachable server is enough: for looking at locks,
@@ -221,13 +258,30 @@ impl Builder {
         Box::pin(self.met(least))
     }
 
-    async fn met(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
+    async fn met(self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
+        on_a_runtime()?;
         let front = self.front(least).await?;
+        self.locker(front)
+    }
+
+    fn locker(mut self, front: Front) -> Result<Locker, Error> {
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         self.defaults.guarded_ttl = self.guarded_ttl();
         Ok(Locker::new(front, self.defaults))
     }
+}
+
+/// # Errors
+///
+/// The caller is on no runtime, where a locker could live.
+fn on_a_runtime() -> Result<(), Error> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::misuse(
+            "connecting needs a tokio runtime, on which the locker lives, and this call is on none: call it in \
+             #[tokio::main] or in block_on of a runtime; the feature `blocking` has locks without one",
+        )
+    })
 }
 
 /// Without the URLs, which may hold passwords.

@@ -14,6 +14,8 @@ pub use kind::ErrorKind;
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
 
+const HELD_HERE: &str = "held by a guard of this same locker, and locks are not re-entrant";
+
 /// Why a lock could not be taken, kept or given back.
 ///
 /// [`Error::kind`] says what to do about it: an error has exactly one kind. Predicates say what else is
@@ -152,7 +154,8 @@ impl Error {
     /// for another task of this process.
     ///
     /// It is known where the request asked for the check
-    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)), and where a wait ran out.
+    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)), where a wait ran out, and where a request
+    /// that does not wait was refused; there, among the first 4,096 leases of the locker.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)
@@ -281,11 +284,13 @@ impl fmt::Display for Error {
             Kind::Misuse(what) => return f.write_str(what),
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
             Kind::ShutDown => return f.write_str("the locker was shut down"),
-            Kind::HeldHere => return f.write_str("held by a guard of this same locker"),
-            Kind::Contended { waited: None } => f.write_str("held by another client")?,
-            Kind::Contended { waited: Some(waited) } => {
-                let within = Units(*waited);
-                write!(f, "could not be acquired within {within:.1}: held by another client")?;
+            Kind::HeldHere => return f.write_str(HELD_HERE),
+            Kind::Contended { waited } => {
+                if let Some(waited) = waited {
+                    write!(f, "could not be acquired within {:.1}: ", Units(*waited))?;
+                }
+                let is_here = self.is_held_here();
+                f.write_str(if is_here { HELD_HERE } else { "held by another client" })?;
             }
             Kind::Spent => f.write_str(
                 "the ticket is spent: it was adopted before, or its lease has ended",

@@ -1,11 +1,15 @@
 //! What a caller holds.
 
+#[cfg(feature = "tokio-util")]
+mod cancelling;
 #[cfg(any(test, feature = "takeover"))]
 mod ticketing;
 #[cfg(any(test, feature = "sharing"))]
 mod turning;
 
 use std::fmt;
+#[cfg(feature = "tokio-util")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::fencing::{Fenced, Fencing, FencingToken};
@@ -29,6 +33,9 @@ use crate::policy::Loss;
 /// it instead, in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
+    /// Dropped before the lease.
+    #[cfg(feature = "tokio-util")]
+    cancelling: OnceLock<cancelling::Cancelling>,
     lease: Lease,
     fencing: F,
 }
@@ -38,7 +45,17 @@ impl<F: Fencing> Guard<F> {
 
     pub(crate) fn new(lease: Lease) -> Self {
         let fencing = F::from_token(lease.token());
-        Self { lease, fencing }
+        Self {
+            #[cfg(feature = "tokio-util")]
+            cancelling: OnceLock::new(),
+            lease,
+            fencing,
+        }
+    }
+
+    /// The lease alone, which may end from here on.
+    fn into_lease(self) -> Lease {
+        self.lease
     }
 
     /// The lock's key: the configured prefix and the name. Of several locks, the first in byte order.
@@ -175,7 +192,8 @@ impl<F: Fencing> Guard<F> {
     ///
     /// To cancel means to drop the future, so `work` ends at its next `.await`. A task from
     /// `tokio::spawn` or `spawn_blocking` that `work` waits for runs on: the guide says
-    /// [what `run` can end](crate::guide#holding).
+    /// [what `run` can end](crate::guide#holding), and the feature `tokio-util` has a token for the rest,
+    /// `Guard::cancellation_token`.
     ///
     /// # Errors
     ///
@@ -307,7 +325,7 @@ impl<F: Fencing> Guard<F> {
     /// # }
     /// ```
     pub async fn release(self) -> Result<(), Error> {
-        self.lease.release().await
+        self.into_lease().release().await
     }
 
     /// Releases the lock without waiting for the servers' confirmation, so that the lock costs its
@@ -334,7 +352,7 @@ impl<F: Fencing> Guard<F> {
     /// # }
     /// ```
     pub fn release_in_background(self) -> Result<(), Error> {
-        self.lease.release_in_background()
+        self.into_lease().release_in_background()
     }
 }
 

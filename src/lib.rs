@@ -41,14 +41,15 @@
 //! is driven only while a thread is in its `block_on`. While nobody drives it, leases expire, and calls from
 //! other runtimes end at their limits, their outcomes unknown; once it has ended, calls say so at once.
 //!
-//! Calls may come from any tokio runtime with time enabled. Requests and guards may also be awaited by an executor of
-//! another kind, while a thread drives the locker's runtime. Guards are [`Send`] and may be dropped anywhere.
+//! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
+//! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
+//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error, and so is a
+//! request to a locker on a `current_thread` runtime.
 //!
 //! # Panics
 //!
-//! [`Locker::connect`] panics outside a tokio runtime with I/O and time enabled. A future that has to wait for a while
-//! panics in a tokio runtime without time. So it does outside a runtime, unless it is of one lock: a request for it, or a method of its
-//! guard.
+//! [`Locker::connect`] panics in a tokio runtime without I/O or time, and a future that has to wait for a while in one
+//! without time.
 //!
 //! # Features
 //!
@@ -66,6 +67,7 @@
 //! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
 //! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
+//! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks |

@@ -78,7 +78,7 @@ impl Locker {
     /// may come from another task, and with a second fencing token the resource would refuse writes
     /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks that
     /// their callers hold it. [`LockRequest::reject_reentrant`] finds such a wait at once, and the error of a wait
-    /// that ran out tells ([`Error::is_held_here`](crate::Error::is_held_here)).
+    /// that ran out, and of a [`Locker::try_lock`], tells ([`Error::is_held_here`](crate::Error::is_held_here)).
     ///
     /// # Examples
     ///

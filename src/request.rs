@@ -341,6 +341,7 @@ impl<F: Fencing> Future for Acquire<F> {
             Some(acquiring) => acquiring,
             None => {
                 asked.check(defaults, Guard::<F>::FENCED)?;
+                engine.check_runtime()?;
                 acquiring.insert(match asked.way {
                     None => begin(engine, &asked.wish, None)?,
                     Some(way) => way(engine, &asked.wish),

@@ -18,6 +18,9 @@ use crate::names::Names;
 use crate::policy::Moment;
 use crate::spans::AcquireSpan;
 
+/// Leases among which a try that is refused looks for the holder: nobody else is served meanwhile.
+const LOOKED_AT_MAX: usize = 4096;
+
 /// The former owner of a lock that a request takes.
 #[cfg(any(test, feature = "takeover"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,14 +117,18 @@ impl Acquire {
         }
         let (meter, name) = (driver.meter(), lease.names.lock());
         match error.kind() {
-            ErrorKind::Contended if error.is_timeout() => {
+            ErrorKind::Contended => {
+                let is_timeout = error.is_timeout();
+                let most = if is_timeout { usize::MAX } else { LOOKED_AT_MAX };
                 for holder in error.report_mut().holders_mut() {
                     let owner = holder.owner.as_bytes();
-                    holder.is_here = driver.look(|machine| machine.has_owner(owner));
+                    holder.is_here = driver.look(|machine| machine.has_owner(owner, most));
                 }
-                meter.note_timed_out(name, waited);
+                match is_timeout {
+                    true => meter.note_timed_out(name, waited),
+                    false => meter.note_refused(),
+                }
             }
-            ErrorKind::Contended => meter.note_refused(),
             _ => meter.note_failed(name),
         }
         self.span.refused(&error);

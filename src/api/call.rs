@@ -9,7 +9,6 @@ use super::locker::Locker;
 use crate::machine::{self, CallId, Machine};
 use crate::net::outcome::{Failure, Fault};
 use crate::net::reason::Reason;
-use crate::race::timeout;
 
 /// A question that was put to one server, until it is forgotten.
 pub(crate) struct Call {
@@ -54,7 +53,7 @@ impl Call {
         let driver = &self.locker.driver;
         let most = driver.look(|machine| machine.settings().timeout);
         let called = driver.wait(|machine, context| machine.poll_call(self.id, context));
-        match timeout(most, pin!(called)).await {
+        match self.locker.timeout(most, pin!(called)).await {
             Ok((server, called)) => {
                 self.server = server;
                 driver.replied(server, &called)

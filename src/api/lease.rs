@@ -5,6 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+#[cfg(feature = "tokio-util")]
+use tokio::task::AbortHandle;
+
 use super::locker::Locker;
 use super::outcome;
 use crate::clock;
@@ -147,6 +150,16 @@ impl Lease {
         let driver = &self.locker.driver;
         driver.wait(|machine, context| machine.poll_lost(self.id, context, clock::now())).await;
         self.loss().unwrap_or(Loss::Expired)
+    }
+
+    /// Drops this once the lease is lost; the handle's task ends then, or by the handle.
+    #[cfg(feature = "tokio-util")]
+    pub(crate) fn drop_at_loss(&self, held: impl Send + 'static) -> AbortHandle {
+        let (id, driver) = (self.id, self.locker.driver.clone());
+        self.locker.driver.spawn(async move {
+            driver.wait(|machine, context| machine.poll_lost(id, context, clock::now())).await;
+            drop(held);
+        })
     }
 
     /// What `work` comes to, unless the lease ends before.

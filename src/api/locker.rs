@@ -5,12 +5,20 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(any(test, feature = "_calls", feature = "groups"))]
+use tokio::time::{Sleep, sleep};
+
 use crate::driver::Shared;
-use crate::error::Report;
+use crate::error::{Error, Report};
 use crate::names::Names;
 use crate::policy::Quorum;
+#[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
+use crate::race::{Timeout, timeout};
 use crate::shutdown::Shutdown;
 use crate::stats::Stats;
+
+const STANDS_STILL: &str = "this call is on no tokio runtime, and the locker is on a current_thread one, which stands still unless \
+     a thread is in its block_on: await the call there, or connect on a multi_thread runtime";
 
 /// See the module's documentation.
 #[derive(Clone)]
@@ -26,6 +34,30 @@ impl Locker {
     pub(crate) async fn meet(&self) -> Report {
         poll_fn(|context| self.driver.look(|machine| machine.poll_met(context))).await;
         self.driver.unmet()
+    }
+
+    /// A timer of the caller's runtime; of the driver's, where the caller is on none.
+    #[cfg(any(test, feature = "_calls", feature = "groups"))]
+    pub(crate) fn sleep(&self, time: Duration) -> Sleep {
+        let _entered = self.driver.entered();
+        sleep(time)
+    }
+
+    /// As [`timeout`], with such a timer.
+    #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
+    pub(crate) fn timeout<F: Future + Unpin>(&self, limit: Duration, future: F) -> Timeout<F> {
+        let _entered = self.driver.entered();
+        timeout(limit, future)
+    }
+
+    /// # Errors
+    ///
+    /// A caller that would wait for ever, where no other thread drives the locker's runtime.
+    pub(crate) fn check_runtime(&self) -> Result<(), Error> {
+        if self.driver.may_stand_still() {
+            return Err(Error::misuse(STANDS_STILL));
+        }
+        Ok(())
     }
 
     /// Several locks in one order, each once.

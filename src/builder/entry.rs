@@ -13,7 +13,7 @@ impl Locker {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with I/O and time enabled.
+    /// In a tokio runtime without I/O or time enabled.
     ///
     /// # Cancel safety
     ///

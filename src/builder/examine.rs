@@ -1,7 +1,7 @@
 //! From settings to what is examined.
 
-use super::Builder;
 use super::assembly::Servers;
+use super::{Builder, on_a_runtime};
 use crate::endpoint::{Endpoint, Target};
 use crate::error::Error;
 use crate::examine::{Candidates, Capability, Examination, Plan, Scratch, Standard, examine};
@@ -42,12 +42,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) without any URL, and for settings with which [`Builder::connect`] would
+    /// [`Misuse`](crate::ErrorKind::Misuse) outside of a tokio runtime, without any URL, and for settings with which [`Builder::connect`] would
     /// fail with any server: a TTL, a prefix, a timeout, a CA or a certificate.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with I/O and time enabled.
+    /// In a tokio runtime without I/O or time enabled.
     ///
     /// # Cancel safety
     ///
@@ -70,6 +70,7 @@ impl Builder {
     ///
     /// As [`Builder::examine`].
     pub async fn examine_for(&self, uses: &[Capability]) -> Result<Examination, Error> {
+        on_a_runtime()?;
         if self.urls.is_empty() {
             return Err(Error::misuse("no server was given: give at least one URL"));
         }

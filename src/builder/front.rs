@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Builder;
-#[cfg(feature = "sentinel")]
 use super::assembly::Servers as Targets;
 use crate::api::Locker as Front;
 use crate::api::outcome::met;
+use crate::driver::Servers;
 #[cfg(feature = "cluster")]
 use crate::driver::cluster::Keeper;
 #[cfg(feature = "sentinel")]
@@ -14,6 +14,7 @@ use crate::driver::sentinels::Watch;
 use crate::error::Error;
 #[cfg(feature = "sentinel")]
 use crate::extra::Releases;
+use crate::machine::Machine;
 #[cfg(any(test, feature = "groups"))]
 use crate::names::Names;
 use crate::policy::Quorum;
@@ -35,18 +36,11 @@ impl Builder {
         let (machine, servers, watch) =
             Watch::begin(watched, machine, servers, Box::new(Releases::default())).await?;
         let votes = servers.votes();
-        let meter = Arc::new(Meter::new(self.observer.clone()));
-        let (driver, task) = driver::new(machine, servers, meter);
-        drop(clock::spawn(task));
+        let front = self.driven(machine, servers);
         #[cfg(feature = "sentinel")]
         if let Some(watch) = watch {
-            drop(clock::spawn(watch.follow(Arc::downgrade(&driver))));
+            drop(clock::spawn(watch.follow(Arc::downgrade(&front.driver))));
         }
-        let front = Front {
-            driver,
-            #[cfg(any(test, feature = "groups"))]
-            turns: Names::new(&self.defaults.prefix, TURNS).ok(),
-        };
         #[cfg(feature = "cluster")]
         if let Some(keeper) = Keeper::of(&front.driver) {
             keeper.begin(&front.driver).await?;
@@ -54,5 +48,32 @@ impl Builder {
         }
         met(front.meet().await, votes, least(quorum))?;
         Ok(front)
+    }
+
+    /// The same at once, whether any server serves or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
+    pub(super) fn front_at_once(&self) -> Result<Front, Error> {
+        let targets = self.servers()?;
+        if !matches!(targets, Targets::Fixed(_)) {
+            return Err(Error::misuse(
+                "a Cluster's nodes, or Sentinels, have to say where the servers are: use connect, and again if it fails",
+            ));
+        }
+        let (machine, servers, _) = self.machine(targets)?;
+        Ok(self.driven(machine, servers))
+    }
+
+    fn driven(&self, machine: Machine, servers: Servers) -> Front {
+        let meter = Arc::new(Meter::new(self.observer.clone()));
+        let (driver, task) = driver::new(machine, servers, meter);
+        drop(clock::spawn(task));
+        Front {
+            driver,
+            #[cfg(any(test, feature = "groups"))]
+            turns: Names::new(&self.defaults.prefix, TURNS).ok(),
+        }
     }
 }

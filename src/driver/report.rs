@@ -77,8 +77,13 @@ impl Shared {
     pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Shutdown {
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
+        let end = pin!(end);
         // What is left then is said.
-        let _ = timeout(within, pin!(end)).await;
+        let limited = {
+            let _entered = self.entered();
+            timeout(within, end)
+        };
+        let _ = limited.await;
         let state = self.lock();
         self.servers.ending(&state.machine, &ended, |link| state.wires[link].why.clone())
     }

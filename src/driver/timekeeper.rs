@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{EnterGuard, Handle, RuntimeFlavor};
+#[cfg(feature = "tokio-util")]
+use tokio::task::AbortHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::Shared;
@@ -87,6 +89,22 @@ impl Shared {
             timekeeper.poll(self, context, &mut poll)
         })
         .await
+    }
+
+    /// A caller that is on no runtime has its timers on the driver's.
+    pub(crate) fn entered(&self) -> Option<EnterGuard<'_>> {
+        Handle::try_current().err().map(|_| self.runtime.enter())
+    }
+
+    #[cfg(feature = "tokio-util")]
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        clock::spawn_on(&self.runtime, task).abort_handle()
+    }
+
+    /// Whether nobody may drive the runtime while the caller waits: the caller is on none, and this one has no thread.
+    pub(crate) fn may_stand_still(&self) -> bool {
+        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+            && Handle::try_current().is_err()
     }
 
     fn look_at_time(self: &Arc<Self>) {

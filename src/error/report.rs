@@ -88,7 +88,7 @@ pub struct Holder {
     /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are one sharer's, and
     /// `remaining` is until the last share ends, and at most an eighth longer.
     pub shared: Option<Shared>,
-    /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
+    /// The holder is a guard of this same locker: see [`Error::is_held_here`](crate::Error::is_held_here).
     pub is_here: bool,
     /// Whether the holder has other servers, or another quorum, than this client. Unless that is a change under way
     /// that [`crate::check_coexistence`] allows, the two do not exclude each other: correct one of them.
@@ -293,9 +293,6 @@ impl fmt::Display for Holder {
             Some(remaining) => write!(f, " for another {:.1}", Units(remaining))?,
             None => f.write_str(" with no expiry")?,
         }
-        if self.is_here {
-            f.write_str(", by a guard of this same locker")?;
-        }
         if self.other_configuration {
             f.write_str(", which has other servers or another quorum than this client")?;
         }
@@ -358,7 +355,7 @@ mod tests {
         };
         assert_eq!(
             report.to_string(),
-            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2 s, by a guard of this same locker (120 µs); \
+            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2 s (120 µs); \
              b:2: no reply"
         );
         assert!(report.has_failure(FailureKind::Unknown));

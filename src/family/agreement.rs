@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::sleep;
 
 use super::asking::{Purpose, is_stamp};
 use super::site::{Failures, Site, in_millis};
@@ -118,7 +117,7 @@ impl Agreement<'_> {
             ballot = match round.outbid(quorum, ballot) {
                 Some(next) if turn == 1 => next,
                 next => {
-                    sleep(PAUSE.delay(turn, clock::random_bits())).await;
+                    self.site.sleep(PAUSE.delay(turn, clock::random_bits())).await;
                     next.unwrap_or_else(|| {
                         Ballot::new(clock::wall_micros()).above(ballot.proposal())
                     })

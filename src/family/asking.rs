@@ -3,8 +3,10 @@
 use std::future::pending;
 use std::mem;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use leasehold_resp::Frame;
+use tokio::time::Sleep;
 
 use super::purpose;
 use crate::api::{Call, Locker};
@@ -145,5 +147,9 @@ impl Watch {
 
     pub(super) fn is_shut_down(&self) -> bool {
         self.locker.is_closed()
+    }
+
+    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+        self.locker.sleep(time)
     }
 }

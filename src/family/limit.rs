@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::sleep;
 
 use super::asking::Purpose;
 use super::rate::Rate;
@@ -19,7 +18,7 @@ use crate::error::Error;
 use crate::machine::Script;
 use crate::net::reason::Reason;
 use crate::policy::{Moment, Units};
-use crate::race::{next, timeout};
+use crate::race::next;
 use crate::scripts::script;
 
 mod said;
@@ -216,7 +215,7 @@ impl RateLimit {
         match self.reserve(tokens, within).await? {
             Reservation::Booked { starts_in } => {
                 if !starts_in.is_zero() {
-                    sleep(starts_in).await;
+                    self.site.sleep(starts_in).await;
                 }
                 Ok(Allowance::Allowed { left: 0 })
             }
@@ -302,7 +301,7 @@ impl RateLimit {
             let soon = self.site.command_timeout() / SOON_SHARE;
             let answered = match order.peek() {
                 None => next(&mut asked).await,
-                Some(_) => match timeout(soon, pin!(next(&mut asked))).await {
+                Some(_) => match self.site.timeout(soon, pin!(next(&mut asked))).await {
                     Ok(answered) => answered,
                     Err(_) => continue,
                 },

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::sleep;
+use tokio::time::Sleep;
 
 use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
@@ -18,7 +18,7 @@ use crate::machine::Script;
 use crate::names::{InvalidName, Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};
-use crate::race::timeout;
+use crate::race::Timeout;
 use crate::stats::Primitive;
 
 /// Servers that gave no usable answer, and why not.
@@ -61,6 +61,16 @@ impl Site {
     /// Lets nothing be asked, because of what the caller asked for: the first such reason counts.
     pub(super) fn refuse(&mut self, what: String) {
         self.wrong.get_or_insert_with(|| Wrong::Wish(what.into()));
+    }
+
+    /// A timer, wherever the caller is.
+    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+        self.engine.sleep(time)
+    }
+
+    /// The output of `future`, if it is ready within `limit`.
+    pub(super) fn timeout<F: Future + Unpin>(&self, limit: Duration, future: F) -> Timeout<F> {
+        self.engine.timeout(limit, future)
     }
 
     /// How many servers there are.
@@ -152,7 +162,7 @@ impl Site {
                 return Poll::Pending;
             }
             // What comes a little later is heard too: one more has the value, and its breaker closes.
-            let rest = || Box::pin(sleep(patience(clock::now().since(asked_at))));
+            let rest = || Box::pin(self.sleep(patience(clock::now().since(asked_at))));
             grace.get_or_insert_with(rest).as_mut().poll(context)
         })
         .await;
@@ -178,7 +188,7 @@ impl Site {
             self.note("failed", clock::now());
             Err(self.unserved([(0, Reason::Unanswered)]))
         };
-        timeout(limit, pin!(asked)).await.unwrap_or_else(late)
+        self.timeout(limit, pin!(asked)).await.unwrap_or_else(late)
     }
 
     /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. It is asked once at least.
@@ -229,7 +239,7 @@ impl Site {
             Some(Wrong::Name(wrong)) => Err(Error::misuse(wrong)),
             Some(Wrong::Wish(wrong)) => Err(self.misuse((**wrong).to_owned())),
             None if self.engine.is_shut_down() => Err(self.shut_down(Closed)),
-            None => Ok(()),
+            None => self.engine.check_runtime(),
         }
     }
 

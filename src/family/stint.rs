@@ -9,8 +9,6 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::agreement::{Agreement, is_accepted};
 use super::asking::Purpose;
 use super::site::{Failures, Site, in_millis};
@@ -26,8 +24,8 @@ use crate::scripts::script;
 pub(super) static SETTLE: Script = script!("settle.lua");
 
 /// Ready once it is `at`: by the clock, which counts suspension and is looked at first, at each poll.
-fn reached(at: Moment) -> impl Future<Output = ()> + Unpin {
-    let mut timer = Box::pin(sleep(at.since(clock::now())));
+fn reached(site: &Site, at: Moment) -> impl Future<Output = ()> + Unpin + use<> {
+    let mut timer = Box::pin(site.sleep(at.since(clock::now())));
     poll_fn(move |context| match clock::now() >= at {
         true => Poll::Ready(()),
         false => timer.as_mut().poll(context),
@@ -88,7 +86,7 @@ impl<'a> Stint<'a> {
         let mut work = pin!(work);
         let (mut next, mut failed) = (renew_at(self.asked_at, self.term.ttl()), 0);
         loop {
-            match race(reached(next.min(self.deadline)), work.as_mut()).await {
+            match race(reached(self.site, next.min(self.deadline)), work.as_mut()).await {
                 First::One(()) => {}
                 First::Other(output) => return Ok(output),
             }
@@ -96,7 +94,7 @@ impl<'a> Stint<'a> {
             if asked_at >= self.deadline {
                 return Err(self.site.lost(Loss::Expired));
             }
-            let over = reached(self.deadline);
+            let over = reached(self.site, self.deadline);
             let extended = race(race(over, pin!(self.settle("extend", b""))), work.as_mut()).await;
             match extended {
                 First::Other(output) => return Ok(output),
@@ -141,7 +139,7 @@ impl<'a> Stint<'a> {
             };
             let (now, random) = (clock::now(), clock::random_bits());
             match retry_at(now, failed, self.term.ttl(), self.deadline, random) {
-                Some(again) => sleep(again.since(now)).await,
+                Some(again) => self.site.sleep(again.since(now)).await,
                 None => return Err(self.site.unserved(failures)),
             }
             failed += 1;

@@ -3,8 +3,6 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::asking::Watch;
 use crate::clock;
 use crate::policy::Backoff;
@@ -43,7 +41,7 @@ impl<'a> Vigil<'a> {
             true => TOLD,
             false => UNTOLD.delay(self.rested, clock::random_bits()),
         };
-        race(pin!(self.watch.stirred()), pin!(sleep(most.min(longest)))).await;
+        race(pin!(self.watch.stirred()), pin!(self.watch.sleep(most.min(longest)))).await;
         self.rested = self.rested.saturating_add(1);
         if self.watch.is_shut_down() { Err(Closed) } else { Ok(()) }
     }

@@ -49,6 +49,6 @@ impl<F: Fencing> Guard<F> {
     /// # }
     /// ```
     pub async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
-        self.lease.into_ticket(within).await
+        self.into_lease().into_ticket(within).await
     }
 }

@@ -1,5 +1,7 @@
 //! A reader's guard that becomes a writer's, and the other way round.
 
+#[cfg(feature = "tokio-util")]
+use super::cancelling::Cancelling;
 use super::{Fencing, Guard};
 use crate::error::Error;
 use crate::extra::sharing::Sharing;
@@ -79,7 +81,14 @@ impl<F: Fencing> Guard<F> {
     }
 
     async fn turn(&mut self, to: Sharing) -> Result<(), Error> {
-        self.lease.turn(to).await?;
+        #[cfg(feature = "tokio-util")]
+        let suspended = self.cancelling.take().map(Cancelling::suspend);
+        let turned = self.lease.turn(to).await;
+        #[cfg(feature = "tokio-util")]
+        if let Some(suspended) = suspended {
+            self.cancelling = Cancelling::resume(&self.lease, suspended).into();
+        }
+        turned?;
         self.fencing = F::from_token(self.lease.token());
         Ok(())
     }

@@ -2,8 +2,6 @@
 
 use std::pin::pin;
 
-use tokio::time::sleep;
-
 use super::look::{Looked, look_all};
 use super::spot::Watcher;
 use crate::api::Locker as Front;
@@ -83,7 +81,8 @@ impl Onlooker {
 
     async fn called(&self) {
         let Some((earliest, latest)) = self.next else { return };
-        sleep(earliest.since(clock::now())).await;
-        race(pin!(self.watcher.stirred()), pin!(sleep(latest.since(clock::now())))).await;
+        self.front.sleep(earliest.since(clock::now())).await;
+        race(pin!(self.watcher.stirred()), pin!(self.front.sleep(latest.since(clock::now()))))
+            .await;
     }
 }

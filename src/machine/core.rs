@@ -282,9 +282,9 @@ impl Machine {
             .any(|(_, lease)| lease.is_held() && lease.keys().any(|key| *key == *names.lock()))
     }
 
-    /// Whether a lease of this machine has this owner's id.
-    pub(crate) fn has_owner(&self, id: &[u8]) -> bool {
-        self.leases.iter().any(|(_, lease)| lease.owner.id() == id)
+    /// Whether a lease of this machine has this owner's id, of `most` that are looked at.
+    pub(crate) fn has_owner(&self, id: &[u8], most: usize) -> bool {
+        self.leases.iter().take(most).any(|(_, lease)| lease.owner.id() == id)
     }
 
     /// The value under the lock's key.

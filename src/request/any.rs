@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::names::Names;
 use crate::one_or_many::OneOrMany;
 use crate::policy::{Moment, Wait};
-use crate::race::{next, timeout};
+use crate::race::next;
 use crate::request::order::Wish;
 
 /// For how long they are tried one after the other, as a part of a command's timeout.
@@ -36,7 +36,7 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
     let tries = try_each(&front, &wish);
     let tried = match wish.wait {
-        Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, pin!(tries)).await.ok(),
+        Wait::AtMost(limit) if !limit.is_zero() => front.timeout(limit, pin!(tries)).await.ok(),
         _ => Some(tries.await),
     };
     let failures = match tried {
@@ -71,7 +71,7 @@ async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
     let (mut failures, mut running) = (Vec::new(), Vec::new());
     while let Some(one) = tries.next() {
         running.push(one);
-        let tried = timeout(until.since(clock::now()), pin!(next(&mut running))).await;
+        let tried = front.timeout(until.since(clock::now()), pin!(next(&mut running))).await;
         match tried {
             Ok(Some(Ok(lease))) => return Ok(lease),
             Ok(answer) => failures.extend(answer.and_then(Result::err)),

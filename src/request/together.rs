@@ -17,8 +17,6 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::way::{Way, open_span, options};
 use crate::api::{Acquire, Part};
 use crate::api::{Lease, Locker as Front};
@@ -27,7 +25,7 @@ use crate::extra::groups::{GROUP, PART, TURN, words};
 use crate::machine::{LeaseId, Machine, Options};
 use crate::names::Names;
 use crate::policy::{Bounds, Wait};
-use crate::race::{First, all, race, timeout};
+use crate::race::{First, all, race};
 use crate::request::order::{Order, Wish};
 
 /// The slots of a Cluster that one lease can lie in: the machine counts their votes in the bits of one word.
@@ -91,7 +89,7 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
     loop {
         let mut pause = FIRST_LOOK;
         while !front.driver.look(|machine: &mut Machine| machine.rests(id)) {
-            sleep(pause).await;
+            front.sleep(pause).await;
             pause = FIRST_TURN.min(2 * pause);
         }
         // A request that cannot have that lock goes without: the right to it may be missing.
@@ -100,10 +98,10 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
             let words = words(&wish.names, owners);
             front.driver.with(|machine, now| machine.tell_kind(id, words, now));
         };
-        let _ = timeout(length, pin!(collect(front, wish, tell))).await;
+        let _ = front.timeout(length, pin!(collect(front, wish, tell))).await;
         drop(turn);
         tell(&[]);
-        sleep(length).await;
+        front.sleep(length).await;
         length = LONGEST_TURN.min(2 * length);
     }
 }

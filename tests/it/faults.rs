@@ -71,7 +71,6 @@ async fn a_killed_server_is_ridden_out_by_a_waiter_and_told_to_others() {
     while let Some(error) = soon("every caller is told", callers.join_next()).await {
         let error = error.unwrap();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.kind() == ErrorKind::Unavailable, "{error}");
     }
     let waiting = tokio::spawn({
         let locker = locker.clone();
@@ -366,4 +365,23 @@ async fn a_protocol_error_ends_the_connection_and_the_next_acquire_works() {
     assert!(error.to_string().contains("protocol"), "{error}");
     drop(soon("the next", locker.lock("a").into_future()).await.unwrap());
     assert_eq!(server.accepted() - connected, 1);
+}
+
+#[tokio::test]
+async fn a_locker_that_connects_lazily_waits_for_its_server_from_the_start() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let lazy = |url: &str| Locker::builder().node(url).ttl(TTL).connect_lazily();
+    let locker = lazy(&server.url()).unwrap();
+    let error = refused(soon("an answer", locker.try_lock("a").into_future()).await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let waiting = tokio::spawn(locker.lock("a").wait_at_most(TTL).into_future());
+    eventually("it waits", || locker.stats().waiting == 1).await;
+    server.restart();
+    let guard = soon("the lock", waiting).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    let wrong = ["http://127.0.0.1", "redis-cluster://127.0.0.1", "redis-sentinel://127.0.0.1/m"];
+    for url in wrong {
+        assert_eq!(lazy(url).unwrap_err().kind(), ErrorKind::Misuse, "{url}");
+    }
 }

@@ -291,6 +291,54 @@ fn a_lock_is_waited_for_kept_and_lost_outside_of_a_runtime() {
     });
 }
 
+/// Each of these waits for a while.
+#[cfg(feature = "full")]
+#[test]
+fn what_is_beside_a_lock_is_waited_for_outside_of_a_runtime_too() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    const BRIEF: Duration = Duration::from_millis(50);
+    outside_of_a_runtime(async {
+        let held = ours.lock("a").await.unwrap();
+        let both = ours.lock_all(["a", "b"]).wait_at_most(BRIEF).await.unwrap_err();
+        assert!(both.is_timeout(), "{both}");
+        let any = ours.lock_any(["a"]).wait_at_most(BRIEF).await.unwrap_err();
+        assert!(any.is_timeout(), "{any}");
+        let rate = leasehold::limits::Rate::new(100, Duration::from_secs(1)).burst(1);
+        for _ in 0..2 {
+            let token = ours.limit("a", rate).wait(1, BRIEF * 20).await.unwrap();
+            assert!(token.is_allowed());
+        }
+        assert!(!ours.latch("a", 1).wait(BRIEF).await.unwrap().is_open());
+        let request = ours.idempotent("a", "", Duration::from_secs(60));
+        request.run(async |_| Ok::<_, ()>("receipt")).await.unwrap();
+        let mut watch = ours.watch("a");
+        assert_eq!(watch.changed().await.unwrap().holders.len(), 1);
+        held.release().await.unwrap();
+        watch.until_free().await.unwrap();
+        assert!(ours.shutdown(BRIEF).await.unreleased.is_empty());
+    });
+}
+
+#[test]
+fn where_nobody_drives_a_runtime_an_error_says_so() {
+    let server = RedisServer::start();
+    let connected = outside_of_a_runtime(leasehold::Locker::connect(&server.url()));
+    let error = connected.unwrap_err();
+    assert!(error.kind() == ErrorKind::Misuse && error.to_string().contains("tokio"), "{error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let locker = runtime.block_on(locker(&server));
+    let error = outside_of_a_runtime(locker.lock("a").into_future()).unwrap_err();
+    assert!(error.to_string().contains("current_thread"), "{error}");
+    #[cfg(feature = "family")]
+    {
+        let error = outside_of_a_runtime(locker.latch("a", 1).state()).unwrap_err();
+        assert!(error.to_string().contains("current_thread"), "{error}");
+    }
+    runtime.block_on(async { locker.lock("a").await.unwrap().release().await.unwrap() });
+}
+
 /// A locker in a static, and a runtime per test: a hang would be the wrong way to fail.
 #[test]
 fn a_locker_whose_runtime_has_ended_says_so() {

@@ -5,6 +5,8 @@
 
 mod reasons;
 mod runtimes;
+#[cfg(feature = "tokio-util")]
+mod tokens;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

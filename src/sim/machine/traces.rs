@@ -47,7 +47,8 @@ impl World {
         for (number, server) in self.servers.iter_mut().enumerate() {
             let Some(value) = server.peek(b"a") else { continue };
             let id = &value[..32];
-            let is_known = self.clients.iter().any(|client| client.machine.has_owner(id));
+            let is_known =
+                self.clients.iter().any(|client| client.machine.has_owner(id, usize::MAX));
             let value = String::from_utf8_lossy(&value);
             assert!(is_known, "nobody knows of {value} at {number}, {}", NOW_MICROS.get());
         }
