@@ -1,5 +1,7 @@
 //! What a server means by an error reply: its first word.
 
+use super::number;
+
 /// The error replies that change what we do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -108,6 +110,15 @@ fn unwrapped(text: &str) -> &str {
             None => return rest.strip_prefix('-').unwrap_or(rest),
         }
     }
+}
+
+/// The line of this script in which an error arose, where a server says in which.
+pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
+    let (_, place) = error.rsplit_once("@user_script:")?;
+    let place = place.trim_start();
+    let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
+    let line: usize = number(&place.as_bytes()[..end])?;
+    script.lines().nth(line.checked_sub(1)?)
 }
 
 #[cfg(test)]
