@@ -120,7 +120,7 @@ impl fmt::Display for ServerError {
             }
             (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
-            (None, Code::Auth) if *is_sentinels => f.write_str(
+            (None, Code::Auth) if *is_sentinels && !text.starts_with("DENIED") => f.write_str(
                 "; give what the Sentinels themselves want by Builder::sentinel_credentials: the URL's password is \
                  for their servers",
             ),

@@ -5,7 +5,7 @@ use super::number;
 /// The error replies that change what we do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them.
+    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them; `DENIED` of one that answers its own machine alone.
     Auth,
     /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
     Permission,
@@ -37,7 +37,7 @@ impl Code {
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
         match text.split(' ').next().unwrap_or_default() {
-            "NOAUTH" | "WRONGPASS" => Self::Auth,
+            "NOAUTH" | "WRONGPASS" | "DENIED" => Self::Auth,
             "NOPERM" => Self::Permission,
             "NOSCRIPT" => Self::NoScript,
             "AGAIN" => Self::Again,
@@ -130,6 +130,7 @@ mod tests {
         let cases: &[(&str, Code)] = &[
             ("NOAUTH Authentication required.", Code::Auth),
             ("WRONGPASS invalid username-password pair or user is disabled.", Code::Auth),
+            ("DENIED Redis is running in protected mode because", Code::Auth),
             ("ERR invalid password", Code::Auth),
             ("ERR Client sent AUTH, but no password is set", Code::Auth),
             ("ERR wrong number of arguments for 'auth' command", Code::Auth),
