@@ -3,7 +3,8 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use leasehold::{Check, Examination, Finding, Locker, Severity};
+use leasehold::Locker;
+use leasehold::examine::{Check, Examination, Finding, Severity};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::sentinel::SERVICE;
 use leasehold_testing::{Cluster, RedisServer, Sentinels, eventually, soon};
@@ -116,12 +117,12 @@ async fn a_server_that_does_not_say_how_it_is_is_not_said_to_be_bad() {
     assert_eq!(wrong(&examination), []);
     assert_eq!(finding(&examination, 0, Check::Persistence).severity, Severity::Note);
     // Where it has to say, the locker would not connect.
-    let strict = examine(&of([server.url()]).strict()).await;
+    let strict = examine(&of([server.url()]).refuse_evicting()).await;
     let version = wrong(&strict)[0];
     assert_eq!(version, (0, Check::Version, Severity::Error));
     let said = strict.servers[0].findings.iter().find(|it| it.severity == Severity::Error).unwrap();
     assert!(said.reason.contains("it does not say how it is: ERR unknown command"), "{said}");
-    let connecting = of([server.url()]).strict();
+    let connecting = of([server.url()]).refuse_evicting();
     assert!(soon("a refusal", connecting.connect()).await.is_err());
 }
 
@@ -182,14 +183,14 @@ async fn an_old_server_with_a_password_asks_for_it() {
 #[tokio::test]
 async fn a_server_that_may_not_vote_yet_is_waited_for() {
     let server = fit();
-    let guarded = of([server.url()]).restart_guard(true).ttl(Duration::from_secs(3600));
+    let guarded = of([server.url()]).restart_quarantine(true).ttl(Duration::from_secs(3600));
     let examination = examine(&guarded).await;
     let expected = [(0, Check::RestartQuarantine), (1, Check::Tolerance)];
     let warnings = expected.map(|(server, check)| (server, check, Severity::Warning));
     assert_eq!(wrong(&examination), warnings);
     let tolerance = together(&examination, Check::Tolerance);
     assert!(cure(tolerance).contains("wait until it may"), "{tolerance}");
-    let short = of([server.url()]).restart_guard(true).ttl(Duration::from_millis(100));
+    let short = of([server.url()]).restart_quarantine(true).ttl(Duration::from_millis(100));
     let votes = async || wrong(&examine(&short).await).is_empty();
     soon("it votes", async { while !votes().await {} }).await;
 }
@@ -239,8 +240,8 @@ async fn the_cures_of_settings_cure() {
     assert_eq!(forgets.cli_text(&["CONFIG", "SET", "appendfsync", "always"]), "OK");
     assert_eq!(wrong(&examine(&of([forgets.url()])).await), []);
     let quiet = RedisServer::start();
-    let guarded = doctor(&quiet.url(), &["--restart-guard", "on", "--ttl", "100ms"]).await;
-    assert!(stdout(&guarded).contains("which the restart guard makes up for"), "{guarded:?}");
+    let guarded = doctor(&quiet.url(), &["--restart-quarantine", "on", "--ttl", "100ms"]).await;
+    assert!(stdout(&guarded).contains("which the restart quarantine makes up for"), "{guarded:?}");
 
     let full = RedisServer::builder().append_only().arg("--maxmemory").arg("1").start();
     let writes = examine(&of([full.url()])).await;

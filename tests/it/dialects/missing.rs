@@ -3,7 +3,9 @@
 use std::future::IntoFuture;
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Error, ErrorKind, Locker, Loss, Rate, Slot};
+use leasehold::limits::Rate;
+use leasehold::once::Slot;
+use leasehold::{Error, ErrorKind, Locker, Loss};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
 /// So long that nothing ends because of it.
@@ -181,7 +183,7 @@ async fn counted(one: &Locker) -> Tried {
 }
 
 async fn limited(one: &Locker) -> Tried {
-    one.limit("limit", Rate::new(9, LONG))?.take(1).await.map(|_| ())
+    one.limit("limit", Rate::new(9, LONG)).take(1).await.map(|_| ())
 }
 
 async fn turned(one: &Locker) -> Tried {
@@ -198,26 +200,26 @@ async fn adopted(one: &Locker, other: &Locker) -> Tried {
 
 async fn led(one: &Locker, other: &Locker) -> Tried {
     let before = other.stats().contended;
-    let leader = one.elect("leader")?.campaign("one").await?;
+    let leader = one.elect("leader").campaign("one").await?;
     let next =
-        tokio::spawn(other.elect("leader")?.campaign("other").wait_at_most(WAITS).into_future());
+        tokio::spawn(other.elect("leader").campaign("other").wait_at_most(WAITS).into_future());
     eventually("it is refused", || other.stats().contended > before || next.is_finished()).await;
-    leader.resign().await?;
-    soon("the next", next).await.unwrap()?.resign().await
+    leader.release().await?;
+    soon("the next", next).await.unwrap()?.release().await
 }
 
 async fn ran(one: &Locker) -> Tried {
-    let job = one.once("once", Slot::at(SystemTime::now()))?.at_least_once(LONG)?;
+    let job = one.once("once", Slot::at(SystemTime::now())).at_least_once(LONG);
     job.run(async |_| Ok::<_, ()>(())).await.map(|_| ())
 }
 
 async fn answered(one: &Locker) -> Tried {
-    let request = one.idempotent("idempotent", "", LONG)?;
+    let request = one.idempotent("idempotent", "", LONG);
     request.run(async |_| Ok::<_, ()>("")).await.map(|_| ())
 }
 
 async fn opened(one: &Locker, other: &Locker) -> Tried {
-    let (counting, waiting) = (one.latch("latch", 1)?, other.latch("latch", 1)?);
+    let (counting, waiting) = (one.latch("latch", 1), other.latch("latch", 1));
     let waiting = tokio::spawn(async move { waiting.wait(WAITS).await });
     counting.count_down("x").await?;
     assert!(soon("the opening", waiting).await.unwrap()?.is_open());
@@ -225,7 +227,7 @@ async fn opened(one: &Locker, other: &Locker) -> Tried {
 }
 
 async fn gathered(one: &Locker) -> Tried {
-    let mut party = one.barrier("barrier", 1)?.party("x")?;
+    let mut party = one.barrier("barrier", 1).party("x");
     assert!(party.arrive().await?.is_open());
     Ok(())
 }
@@ -270,9 +272,9 @@ async fn failures(server: &RedisServer, url: &str, waits: bool) -> Vec<(&'static
         ("read", release(one.try_read("read").await).await),
         ("write", if waits { written(one, other).await } else { Ok(()) }),
         ("turn", turned(one).await),
-        ("semaphore", release(async { one.semaphore("s", 2)?.acquire(2).await }.await).await),
+        ("semaphore", release(one.semaphore("s", 2).acquire(2).await).await),
         ("elect", if waits { led(one, other).await } else { Ok(()) }),
-        ("nominate", async { one.elect("leader")?.nominate("x").await.map(|_| ()) }.await),
+        ("nominate", one.elect("leader").nominate("x").await.map(|_| ())),
         ("limit", limited(one).await),
         ("once", ran(one).await),
         ("idempotent", answered(one).await),
@@ -333,7 +335,7 @@ async fn several_servers_that_lack_a_command_are_a_quorum() {
         let lacking = RedisServer::builder().arg("--rename-command").arg(command).arg("");
         let fleet = Fleet::start_as(3, &lacking);
         let connect =
-            || Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false).connect();
+            || Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_quarantine(false).connect();
         let one = &soon("connecting", connect()).await.unwrap();
         let other = &soon("connecting", connect()).await.unwrap();
         for tried in [
