@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Login, Provider};
 use crate::error::Error;
 use crate::locker::Locker;
@@ -62,6 +64,8 @@ pub struct Builder {
     tls: Option<Tls>,
     credentials: Option<Provider>,
     sentinel_login: Option<Login>,
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    mapped: Mapped,
 }
 
 impl Builder {
@@ -93,6 +97,8 @@ impl Builder {
             tls: None,
             credentials: None,
             sentinel_login: None,
+            #[cfg(any(feature = "cluster", feature = "sentinel"))]
+            mapped: Mapped::default(),
         }
     }
 

@@ -70,7 +70,13 @@ impl Shared {
 
     /// Where a link leads to now.
     pub(crate) fn endpoint(&self, link: usize) -> Endpoint {
-        self.servers.endpoint(link, &self.lock().machine)
+        let endpoint = self.servers.endpoint(link, &self.lock().machine);
+        // The caller's function is called behind the lock.
+        #[cfg(feature = "cluster")]
+        if self.servers.is_cluster() {
+            return self.servers.reach(endpoint);
+        }
+        endpoint
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.

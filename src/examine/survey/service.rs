@@ -80,7 +80,8 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let replaced = || silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl));
     survey.findings.extend(stuck.or_else(replaced));
     let master = said.newest(|_| true).map(|word| word.master.clone());
-    survey.servers.extend(master.map(|address| Ok(Endpoint { address, ..template.clone() })));
+    let master = master.map(|address| Endpoint { address, ..template.clone() });
+    survey.servers.extend(master.map(|master| Ok(plan.ways.reach(master))));
     survey
 }
 
