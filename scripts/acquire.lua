@@ -33,8 +33,7 @@
 -- A proposal that is more than a second above the counters is held against the server's own clock, so that
 -- a client whose clock is far ahead cannot use up the tokens: a server that decides alone takes the clock in the
 -- place of a proposal that is more than a second off, and one of several refuses what is more than a second
--- ahead. What servers led to is accepted: their counters may have been driven ahead before. So is every proposal
--- where no script may call TIME (ElastiCache Serverless): there a client's clock is believed. TIME makes no
+-- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
 -- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 --
 -- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY of an earlier version, without an
@@ -104,7 +103,7 @@ for lock = 1, #KEYS, 3 do
       call('HLEN', queue)
     elseif type(fields) == 'number' and fields > 2 then
       --@ next_waiter
-      local time, ends = call('TIME'), redis.pcall('HMGET', queue, 'first', 'last')
+      local time, ends = redis.call('TIME'), redis.pcall('HMGET', queue, 'first', 'last')
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       -- A user that may not look at a queue leaves the lock to those who are in it.
       local next = ends.err and {owner = true} or next_waiter(queue, now, true, ends[1], ends[2])
@@ -123,11 +122,8 @@ end
 local token, written = tonumber(proposal), proposal
 if ahead > 1000000 and judged ~= 'outbid' then
   pcall(redis.replicate_commands)
-  local time, now = redis.pcall('TIME'), token
-  if not time.err or not string.find(time.err, 'ommand .*from ') then
-    time = time.err and call('TIME') or time
-    now = time[1] * 1000000 + time[2]
-  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
   if token > now + 1000000 and judged == 'vote' then
     return {stamp, 'ahead', string.format('%.0f', now)}
   elseif math.abs(token - now) > 1000000 and judged == 'mint' then

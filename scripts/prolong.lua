@@ -15,7 +15,7 @@
 pcall(redis.replicate_commands)
 local call, stamp, all = redis.call, ARGV[#ARGV], true
 local kept = {stamp}
-local time = call('TIME')
+local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for share = 1, #KEYS / 2 do
   local lock, shares = KEYS[2 * share - 1], KEYS[2 * share]

@@ -41,11 +41,8 @@ end
 local token = tonumber(ARGV[3])
 if token > counter + 1000000 and ARGV[4] ~= 'outbid' then
   pcall(redis.replicate_commands)
-  local time, now = redis.pcall('TIME'), token
-  if not time.err or not string.find(time.err, 'ommand .*from ') then
-    time = time.err and redis.call('TIME') or time
-    now = time[1] * 1000000 + time[2]
-  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
   if token > now + 1000000 and ARGV[4] == 'vote' then
     return {stamp, 'ahead', string.format('%.0f', now)}
   elseif math.abs(token - now) > 1000000 and ARGV[4] == 'mint' then

@@ -97,7 +97,7 @@ end
 local is_waited_for, time, now, next, ticket = type(waiting) == 'number' and waiting > 0, nil, nil, nil, nil
 if is_waited_for and how ~= 'look' then
   pcall(redis.replicate_commands)
-  time = call('TIME')
+  time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
   local first, last
   first, last, ticket = unpack(call('HMGET', queue, 'first', 'last', owner))
@@ -138,7 +138,7 @@ end
 
 if not time then
   pcall(redis.replicate_commands)
-  time = call('TIME')
+  time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 -- The limit of a lock that is shared. Without any, it is free, or one owner's.

@@ -19,6 +19,8 @@ use tokio::runtime::Handle;
 use crate::api::Locker as Front;
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Login, Provider};
 use crate::error::Error;
 use crate::locker::Locker;
@@ -65,6 +67,8 @@ pub struct Builder {
     tls: Option<Tls>,
     credentials: Option<Provider>,
     sentinel_login: Option<Login>,
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    mapped: Mapped,
 }
 
 impl Builder {
@@ -96,6 +100,8 @@ impl Builder {
             tls: None,
             credentials: None,
             sentinel_login: None,
+            #[cfg(any(feature = "cluster", feature = "sentinel"))]
+            mapped: Mapped::default(),
         }
     }
 

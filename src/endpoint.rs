@@ -9,6 +9,8 @@ mod cluster;
 pub mod credentials;
 pub(crate) mod host;
 mod invalid;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+mod mapped;
 mod percent;
 mod pieces;
 #[cfg_attr(not(feature = "sentinel"), path = "endpoint/sentinel/off.rs")]
@@ -20,6 +22,8 @@ mod tests;
 
 pub use cluster::Seeds;
 pub use invalid::{InvalidEndpoint, Part};
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+pub(crate) use mapped::Mapped;
 pub use sentinel::Watched;
 pub use server::Endpoint;
 pub use target::Target;

@@ -31,6 +31,7 @@ pub(crate) use self::scratch::Scratch;
 use self::survey::Survey;
 use crate::clock;
 use crate::endpoint::Endpoint;
+use crate::policy::Quorum;
 
 /// One server, met or not.
 struct Patient {
@@ -53,7 +54,7 @@ pub(crate) async fn examine(plan: Plan) -> Examination {
     let clocks: Vec<(&str, ClockReading)> = known_clocks.collect();
     findings.extend(together::clocks(&clocks));
     findings.push(match &plan.quorum {
-        Ok(quorum) => together::tolerance(*quorum, plan.votes, voting(&plan, &patients)),
+        Ok(quorum) => tolerance(&plan, *quorum, &patients),
         Err(why) => Finding::error(Check::Tolerance, why.as_str()),
     });
     asked.extend(patients.into_iter().map(|patient| patient.report));
@@ -124,11 +125,20 @@ impl Patient {
         (&self.report.server, self.facts.run_id())
     }
 
-    fn may_vote(&self) -> bool {
+    fn is_fit(&self) -> bool {
+        self.report.severity() < Severity::Error
+    }
+
+    /// Whether it may vote after a while, and not yet.
+    fn waits(&self) -> bool {
         let waits = |finding: &Finding| {
             finding.check == Check::RestartQuarantine && finding.severity == Severity::Warning
         };
-        self.report.severity() < Severity::Error && !self.report.findings.iter().any(waits)
+        self.is_fit() && self.report.findings.iter().any(waits)
+    }
+
+    fn may_vote(&self) -> bool {
+        self.is_fit() && !self.waits()
     }
 }
 
@@ -144,12 +154,18 @@ fn find_same_runs(patients: &mut [Patient]) {
     }
 }
 
-/// The number of votes that are available now. Of a Cluster, or a service, there is one, if all of it is well.
-fn voting(plan: &Plan, patients: &[Patient]) -> usize {
-    match plan.candidates {
-        Candidates::Fixed(_) => patients.iter().filter(|patient| patient.may_vote()).count(),
-        Candidates::Cluster(_) | Candidates::Service(_) => {
-            usize::from(!patients.is_empty() && patients.iter().all(Patient::may_vote))
+/// What is so of all servers together. A Cluster, or a service, has one vote, if all of it is well.
+fn tolerance(plan: &Plan, quorum: Quorum, patients: &[Patient]) -> Finding {
+    let count = |is: fn(&Patient) -> bool| patients.iter().filter(|patient| is(patient)).count();
+    let (voting, waiting) = (count(Patient::may_vote), count(Patient::waits));
+    let partly = match plan.candidates {
+        Candidates::Fixed(_) => {
+            return together::tolerance(quorum, plan.votes, voting, waiting);
         }
-    }
+        Candidates::Cluster(_) => together::partly(patients.len(), voting + waiting),
+        Candidates::Service(_) => None,
+    };
+    let is_whole = |of: usize| usize::from(of > 0 && of == patients.len());
+    let (voting, waiting) = (is_whole(voting), is_whole(voting + waiting));
+    partly.unwrap_or_else(|| together::tolerance(quorum, plan.votes, voting, waiting))
 }

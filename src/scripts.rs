@@ -39,9 +39,27 @@ pub(crate) const fn of_locks(others: &'static [Script]) -> Scripts {
         release: RELEASE,
         repair: REPAIR,
         queue: QUEUE,
+        clock: CLOCK,
         others,
     }
 }
+
+/// See `scripts/parts/clock.lua`.
+const CLOCK: &str = {
+    const SOURCE: &str = include_str!("../scripts/parts/clock.lua");
+    const BARE: ([u8; SOURCE.len()], usize) = bare(SOURCE);
+    const LINE: [u8; BARE.1] = {
+        let (mut line, mut at) = ([b' '; BARE.1], 0);
+        while at < BARE.1 {
+            if BARE.0[at] != b'\n' {
+                line[at] = BARE.0[at];
+            }
+            at += 1;
+        }
+        line
+    };
+    text(&LINE)
+};
 
 /// Texts that several scripts have, each by its name: the line `--@ name` in a script stands for one, once.
 const PARTS: &[(&str, &str)] = &[

@@ -61,6 +61,11 @@ pub struct Servers {
     #[arg(long, value_name = "TIME", global = true, value_parser = duration)]
     pub command_timeout: Option<Duration>,
 
+    /// Where a server is reached that a Cluster's nodes or Sentinels name, behind NAT or in containers, as in
+    /// 172.18.0.2:6379=127.0.0.1:7002; may be given several times
+    #[arg(long, value_name = "NAMED=REACHED", global = true, value_parser = mapping)]
+    map_address: Vec<Mapping>,
+
     /// User to log in as, with --password-file, for URLs without a user
     #[arg(long, value_name = "NAME", global = true)]
     user: Option<String>,
@@ -84,6 +89,21 @@ pub struct Servers {
     key: Option<PathBuf>,
 }
 
+/// A host and a port, and others.
+type Mapping = ((String, u16), (String, u16));
+
+fn mapping(text: &str) -> Result<Mapping, String> {
+    let form =
+        || "two addresses with = between them, as in 172.18.0.2:6379=127.0.0.1:7002".to_owned();
+    let address = |text: &str| {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Some((host.to_owned(), port.parse::<u16>().ok().filter(|_| !host.is_empty())?))
+    };
+    let (named, reached) = text.split_once('=').ok_or_else(form)?;
+    address(named).zip(address(reached)).ok_or_else(form)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Switch {
     On,
@@ -104,6 +124,13 @@ impl Servers {
         }
         if let Some(switch) = self.restart_quarantine {
             builder = builder.restart_quarantine(switch == Switch::On);
+        }
+        if !self.map_address.is_empty() {
+            let mappings = self.map_address.clone();
+            builder = builder.map_address(move |host, port| {
+                let is_it = |(named, _): &&Mapping| named.0 == host && named.1 == port;
+                mappings.iter().find(is_it).map(|(_, reached)| reached.clone())
+            });
         }
         if self.refuse_evicting {
             builder = builder.refuse_evicting();

@@ -124,6 +124,8 @@ impl Builder {
             nodes: None,
             #[cfg(feature = "sentinel")]
             service: None,
+            #[cfg(any(feature = "cluster", feature = "sentinel"))]
+            mapped: self.mapped.clone(),
             tls,
             fingerprint,
             connect_timeout,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Builder;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Credentials, Login, Provider};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
@@ -166,6 +168,40 @@ impl Builder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
+        self
+    }
+
+    /// Calls `map` with the host and port of each server that a Cluster's nodes or Sentinels name, for where it is
+    /// reached from here: behind NAT, or in containers whose ports are published. With `None` it is reached where it says.
+    ///
+    /// The nodes in a `redis-cluster://` URL are asked for too, and Sentinels are not: both are given as they are reached
+    /// from here. A Cluster with `cluster-announce-ip` and `-port`, and a service with `replica-announce-ip`, need
+    /// no `map`.
+    ///
+    /// `map` is called before each dial. It must not block or panic, and gives the same for the same server: the
+    /// library tells servers apart by what they call each other. Over TLS, a certificate has to be for the host that
+    /// `map` gives. Servers of `redis://` URLs are where their URLs say.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// // Nodes call each other 172.18.0.2:6379 and so on; Docker publishes 172.18.0.2 as port 7002 of this host.
+    /// let published = |host: &str, _port: u16| {
+    ///     let last = host.rsplit('.').next()?.parse::<u16>().ok()?;
+    ///     host.starts_with("172.18.0.").then(|| ("127.0.0.1".to_owned(), 7000 + last))
+    /// };
+    /// let builder = leasehold::Locker::builder().node("redis-cluster://127.0.0.1:7002");
+    /// let locker = builder.map_address(published).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    pub fn map_address(
+        mut self,
+        map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
+    ) -> Self {
+        self.mapped = Mapped::by(map);
         self
     }
 

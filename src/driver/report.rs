@@ -13,7 +13,7 @@ use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
 #[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
-use crate::machine::{Fault, LeaseId, Machine, Said, Script, scripts_within};
+use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
 use crate::names::Names;
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
@@ -70,7 +70,13 @@ impl Shared {
 
     /// Where a link leads to now.
     pub(crate) fn endpoint(&self, link: usize) -> Endpoint {
-        self.servers.endpoint(link, &self.lock().machine)
+        let endpoint = self.servers.endpoint(link, &self.lock().machine);
+        // The caller's function is called behind the lock.
+        #[cfg(feature = "cluster")]
+        if self.servers.is_cluster() {
+            return self.servers.reach(endpoint);
+        }
+        endpoint
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.
@@ -286,11 +292,7 @@ pub(super) fn refusal(machine: &Machine, id: Option<LeaseId>, text: &[u8]) -> Se
     if error.text().contains("run the 'client' command") {
         return error.lacking("+client|tracking +client|caching".to_owned());
     }
-    let has = |digest: &[u8]| text.windows(digest.len()).any(|part| part == digest);
-    let is_it = |script: &&Script| has(script.digest);
-    let scripts = &machine.settings().scripts;
-    let script =
-        scripts.loaded().iter().chain(scripts.others).find(is_it).map_or("", |script| script.text);
+    let script = machine.settings().scripts.of_error(text);
     let names = id.and_then(|id| machine.names(id));
     let queue = names.map(Names::queue);
     let keys =

@@ -25,7 +25,7 @@ use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
-use crate::endpoint::{Endpoint, Watched};
+use crate::endpoint::{Endpoint, Mapped, Watched};
 use crate::error::{Error, Report, ServerReport, Vote};
 use crate::machine::{Machine, Memory};
 use crate::net::open_error::OpenError;
@@ -58,6 +58,7 @@ pub(crate) struct Watch {
     opening: Opening,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
+    mapped: Mapped,
     service: Arc<Service>,
 }
 
@@ -115,6 +116,7 @@ impl Watch {
             opening,
             service: Arc::new(Service::new(template.clone())),
             template,
+            mapped: servers.mapped.clone(),
         };
         let found = loop {
             if let Finding::Found(found) = watch.ask().await.map_err(unmet)? {
@@ -167,7 +169,7 @@ impl Watch {
     }
 
     fn endpoint(&self, address: &Address) -> Endpoint {
-        Endpoint { address: address.clone(), ..self.template.clone() }
+        Endpoint { address: self.mapped.reach(address.clone()), ..self.template.clone() }
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.

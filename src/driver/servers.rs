@@ -11,6 +11,8 @@ use super::service::Service;
 #[cfg(feature = "cluster")]
 use crate::cluster::host_port::HostPort;
 use crate::endpoint::Endpoint;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use crate::endpoint::Mapped;
 use crate::machine::Machine;
 use crate::net::tls::Client;
 
@@ -25,6 +27,9 @@ pub(crate) struct Servers {
     /// Whose master the one link leads to.
     #[cfg(feature = "sentinel")]
     pub(crate) service: Option<Arc<Service>>,
+    /// Where those are reached that a Cluster's nodes or Sentinels name.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    pub(crate) mapped: Mapped,
     /// What servers that are to be met over TLS are met with.
     pub(crate) tls: Option<Client>,
     /// Of the servers and the quorum, where there are several.
@@ -69,7 +74,13 @@ impl Servers {
         (0..self.endpoints.len()).collect()
     }
 
-    /// Where a link leads to now.
+    /// Where a server is reached that others have named.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    pub(crate) fn reach(&self, named: Endpoint) -> Endpoint {
+        Endpoint { address: self.mapped.reach(named.address), ..named }
+    }
+
+    /// Where a link leads to now, as others name it.
     #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "it knows no more"))]
     pub(super) fn endpoint(&self, link: usize, machine: &Machine) -> Endpoint {
         #[cfg(feature = "sentinel")]

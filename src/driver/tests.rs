@@ -91,6 +91,8 @@ pub(super) fn connect_with(
         endpoints,
         #[cfg(feature = "sentinel")]
         service: None,
+        #[cfg(any(feature = "cluster", feature = "sentinel"))]
+        mapped: crate::endpoint::Mapped::default(),
         tls,
         fingerprint: None,
         connect_timeout,

@@ -64,6 +64,8 @@ pub(super) enum TrialOutcome {
     Lacking(String),
     /// It is allowed, and does not work: the server's words.
     Failed(String),
+    /// The server has no such command.
+    Missing(String),
 }
 
 /// Named texts.
@@ -143,6 +145,11 @@ impl Facts {
     /// Another for each start of a server.
     pub(super) fn run_id(&self) -> Option<&str> {
         self.server.known()?.get("run_id")
+    }
+
+    /// Whether it is one of KeyDB's masters that replicate from each other.
+    pub(super) fn is_active_replica(&self) -> bool {
+        self.role() == Some("active-replica")
     }
 
     /// INFO's word alone, which is what locks go by.

@@ -66,16 +66,19 @@ impl Questions<'_> {
                 trials.iter().zip(&replies).map(|(trial, reply)| trial.judge(reply)).collect();
             // Last, because a refusal ends the connection.
             if facts.is_resp3 && !are_channels_denied(&facts.trials) {
-                facts.trials.push(hearing(self.is_hearing_refused(interview).await?));
+                facts.trials.push(hearing(self.refusal_to_hear(interview).await?.as_ref()));
             }
         }
         Ok(())
     }
 
-    async fn is_hearing_refused(&self, interview: &mut Interview) -> Result<bool, Stopped> {
+    async fn refusal_to_hear(
+        &self,
+        interview: &mut Interview,
+    ) -> Result<Option<ServerError>, Stopped> {
         let channel = format!("leasehold:{:032x}", u128::from_ne_bytes(clock::random_id()));
         match interview.subscribe(channel.as_bytes(), self.within).await {
-            Ok(refused) => Ok(refused.is_some()),
+            Ok(refused) => Ok(refused),
             Err(Failure::Unknown(Fault::Timeout(_) | Fault::TooFar { .. })) => {
                 Err("the server did not carry out SUBSCRIBE in time".to_owned())
             }

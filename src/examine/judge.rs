@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
+use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, Tried, shown};
 use super::failover::{NODE_TIMEOUT, failover};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
@@ -15,6 +15,10 @@ const MAJOR_VERSION_MIN: u64 = 5;
 pub(super) const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
 /// A round trip that takes more than this part of a command's time is near to being given up.
 const ROUND_TRIP_SHARE: u32 = 2;
+
+/// What is to be done where nobody is let in without a login.
+const LOG_IN: &str = "give the URL a password, as in redis://user:password@host:port, by LEASEHOLD_URL or a \
+                                 password file";
 
 /// The right by which a name that leads to another server is noticed.
 const SEES_MOVES: &str = "+info|server";
@@ -37,8 +41,14 @@ pub(crate) struct Standard {
 
 /// What is to be said of a server that this was gathered of at `now`.
 pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment) -> Vec<Finding> {
+    // Such servers say so only to what is asked behind the handshake.
+    if let Some(error) = facts.server.refusal().filter(|error| error.code() == Code::Auth) {
+        let finding = Finding::error(Check::Login, shown(error.text()));
+        return vec![finding.cured_by(LOG_IN)];
+    }
     let mut findings = vec![reachable(facts)];
     findings.push(version(facts));
+    findings.extend(commands(facts));
     findings.extend(legible(facts, standard.is_judged));
     findings.push(protocol(facts));
     findings.extend(role(facts));
@@ -111,8 +121,14 @@ fn legible(facts: &Facts, is_judged: bool) -> Option<Finding> {
     if facts.server.known().is_some() && facts.mode_in_info().is_none() {
         missing.push(MODE_FIELD);
     }
-    (is_judged && !missing.is_empty()).then(|| {
-        let reason = format!("its INFO lacks {}", missing.join(", "));
+    let refused = [&facts.server, &facts.memory, &facts.replication].into_iter().find_map(|it| {
+        it.refusal().filter(|error| !matches!(error.code(), Code::Permission | Code::Later))
+    });
+    (is_judged && (refused.is_some() || !missing.is_empty())).then(|| {
+        let reason = match refused {
+            Some(error) => format!("it does not say how it is: {}", shown(error.text())),
+            None => format!("its INFO lacks {}", missing.join(", ")),
+        };
         Finding::error(Check::Version, reason)
             .cured_by("give the address of the server itself, not of a proxy")
     })
@@ -147,6 +163,11 @@ fn role(facts: &Facts) -> Option<Finding> {
                     Some(count) => format!("master, with {count} replicas"),
                 },
             ))
+        }
+        Some(_) if facts.is_active_replica() => {
+            let reason = "one of several masters that replicate from each other: two of them can grant one lock";
+            let cure = "set active-replica no, or give independent servers (Redlock)";
+            Some(Finding::error(Check::Role, reason).cured_by(cure))
         }
         Some(_) => {
             let finding = Finding::error(Check::Role, "a replica, which cannot grant locks");
@@ -198,8 +219,36 @@ fn two_servers(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// What the server does not have.
+fn commands(facts: &Facts) -> Option<Finding> {
+    let missing = |tried: &Tried| match &tried.outcome {
+        TrialOutcome::Missing(name) => Some(name.clone()),
+        _ => None,
+    };
+    let mut names: Vec<String> = facts.trials.iter().filter_map(missing).collect();
+    names.dedup();
+    let reason = format!("the server does not have {}", names.join(", "));
+    let cannot = facts.trials.iter().any(|tried| tried.is_essential && missing(tried).is_some());
+    if cannot {
+        let finding =
+            Finding::error(Check::Commands, format!("{reason}: there are no locks without"));
+        return Some(
+            finding.cured_by("use Redis, Valkey or another server that docs/managed.md lists"),
+        );
+    }
+    let reason = format!("{reason}: docs/managed.md says what is done without");
+    (!names.is_empty()).then(|| Finding::note(Check::Commands, reason))
+}
+
+/// Whether a server that says so carries nothing out, whoever asks.
+fn is_held_up(words: &str) -> bool {
+    ["BUSY", "LOADING", "MASTERDOWN"].iter().any(|word| words.starts_with(word))
+}
+
 fn rights(facts: &Facts, standard: &Standard, user: &str) -> Option<Finding> {
-    if facts.trials.is_empty() {
+    let held_up =
+        |tried: &Tried| matches!(&tried.outcome, TrialOutcome::Failed(words) if is_held_up(words));
+    if facts.trials.is_empty() || facts.trials.iter().any(held_up) {
         return None;
     }
     let (mut lacking, mut is_essential) = (Vec::new(), false);
@@ -256,11 +305,11 @@ fn without(lacking: &[String]) -> String {
 fn writes(facts: &Facts) -> Option<Finding> {
     let failed = facts.trials.iter().find_map(|tried| match &tried.outcome {
         TrialOutcome::Failed(words) => Some(words),
-        TrialOutcome::Allowed | TrialOutcome::Lacking(_) => None,
+        _ => None,
     });
     let Some(words) = failed else {
-        let is_all_allowed =
-            facts.trials.iter().all(|tried| tried.outcome == TrialOutcome::Allowed);
+        let is_refused = |tried: &Tried| matches!(tried.outcome, TrialOutcome::Lacking(_));
+        let is_all_allowed = !facts.trials.iter().any(is_refused);
         return (is_all_allowed && !facts.trials.is_empty())
             .then(|| Finding::ok(Check::Writes, "accepted"));
     };
@@ -270,6 +319,7 @@ fn writes(facts: &Facts) -> Option<Finding> {
         "NOREPLICAS" => "bring its replicas back, or lower min-replicas-to-write",
         "READONLY" => "give its master's address",
         "LOADING" => "wait until it has loaded its data",
+        "BUSY" => "wait for the script that it runs, or end that by SCRIPT KILL",
         "CLUSTERDOWN" => "bring back the masters of the missing slots",
         _ => "check the server's log and settings",
     };
@@ -288,9 +338,16 @@ fn eviction(facts: &Facts, strict: bool) -> Option<Finding> {
     }
     let severity = if strict { Severity::Error } else { Severity::Warning };
     let yet = if memory.is("maxmemory", "0") { " once maxmemory is set" } else { "" };
-    let reason = format!("it may evict locks (maxmemory-policy {}){yet}", shown(policy));
+    let reason = format!(
+        "it may evict locks (maxmemory-policy {}){yet}: another takes an evicted lock, and its holder hears of that only \
+         with the next renewal",
+        shown(policy)
+    );
     let finding = Finding::new(Check::Eviction, severity, reason);
-    Some(finding.cured_by("run CONFIG SET maxmemory-policy noeviction, and set it in redis.conf"))
+    Some(finding.cured_by(
+        "run CONFIG SET maxmemory-policy noeviction, and set it in redis.conf; where the server is rented, in its \
+         parameters; else give locks a server of their own",
+    ))
 }
 
 fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
@@ -298,6 +355,9 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
     let Reading::Known(state) = &facts.persistence else {
         return unknown(CHECK, &facts.persistence, "+info|persistence");
     };
+    if state.get("aof_enabled").is_none() {
+        return Some(Finding::note(CHECK, "unknown: INFO names no aof_enabled"));
+    }
     let failed = ["aof_last_write_status", "rdb_last_bgsave_status"];
     if let Some(which) = failed.into_iter().find(|name| state.is(name, "err")) {
         let finding = Finding::warning(CHECK, format!("the last save failed ({which}:err)"));
@@ -377,6 +437,13 @@ fn restart_quarantine(
 }
 
 fn outliving(facts: &Facts, ttl: Duration) -> Option<Finding> {
+    let replicas = facts.replication.known().and_then(|fields| fields.number("connected_slaves"));
+    if replicas == Some(0) {
+        let reason = "it has no replica: when it dies, nobody takes its place, and names in its slots cannot be locked until \
+                      it is back";
+        let cure = "add a replica: redis-cli --cluster add-node NEW EXISTING --cluster-slave";
+        return Some(Finding::note(Check::Failover, reason).cured_by(cure));
+    }
     let Reading::Known(settings) = &facts.settings else {
         return unknown(Check::Failover, &facts.settings, "+config|get");
     };

@@ -3,11 +3,30 @@
 use super::facts::shown;
 use super::report::{Check, Finding, ServerExamination, ServerKind};
 use crate::error::FailureKind;
+use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
+
+/// Against the mode in which a server without a password answers its own machine alone.
+const PROTECTED: &str = "set a password there (requirepass), and give it to the URL; or run CONFIG SET protected-mode no on \
+                         the server's own machine, where a firewall keeps others away";
+const FULL: &str =
+    "raise maxclients (CONFIG SET maxclients), or end clients: CLIENT LIST says whose they are";
 
 /// What is to be said of a server that cannot be connected to.
 pub(super) fn unmet(reason: &Reason) -> Finding {
     let text = shown(&reason.to_string());
+    let said = match reason {
+        Reason::NoConnection(OpenError::Refused { error, .. }) => error.text(),
+        _ => "",
+    };
+    let cures = [
+        ("DENIED", Check::Login, PROTECTED),
+        ("ERR max number of clients", Check::Reachable, FULL),
+    ];
+    if let Some((_, check, cure)) = cures.into_iter().find(|(begins, ..)| said.starts_with(begins))
+    {
+        return Finding::error(check, text).cured_by(cure);
+    }
     match reason.kind() {
         FailureKind::Auth => Finding::error(Check::Login, text)
             .cured_by("check the user, the password, the user's rights, and both certificates"),

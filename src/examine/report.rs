@@ -88,6 +88,8 @@ pub enum Check {
     Login,
     /// Which server it is.
     Version,
+    /// Whether it has the commands that locks use.
+    Commands,
     /// Whether the server speaks RESP3, by which it wakes waiters.
     Protocol,
     /// Whether it is a master.
@@ -198,6 +200,7 @@ impl Check {
             Self::Reachable => "reachable",
             Self::Login => "login",
             Self::Version => "version",
+            Self::Commands => "commands",
             Self::Protocol => "protocol",
             Self::Role => "role",
             Self::Independence => "independence",

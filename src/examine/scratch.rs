@@ -143,7 +143,7 @@ enum Need {
 
 /// What locks need, in the order in which it is tried. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''`
 /// for no text.
-const TRIALS: [(Need, &str); 20] = [
+const TRIALS: [(Need, &str); 21] = [
     (Need::Success, "SET LOCK 1 NX PX 5000"),
     (Need::Success, "GET LOCK"),
     (Need::Success, "PTTL LOCK"),
@@ -165,10 +165,15 @@ const TRIALS: [(Need, &str); 20] = [
     // No script has this digest.
     (Need::Right, "EVALSHA 0000000000000000000000000000000000000000 0"),
     (Need::Success, "EVAL return(1) 0"),
+    (Need::Right, IN_SCRIPT),
     (Need::Convenience, "CLIENT TRACKING OFF"),
     // Refused for another reason, where the right is there: nothing is tracked.
     (Need::Convenience, "CLIENT CACHING YES"),
 ];
+/// Some servers let scripts call less than others may.
+const IN_SCRIPT: &str = "EVAL return(redis.call('TIME')) 0";
+/// What the library does without, as docs/managed.md says.
+const DISPENSABLE: [&[u8]; 5] = [b"ECHO", b"EVAL", b"EVALSHA", b"SCRIPT", b"TIME"];
 /// What is left is deleted last.
 const DELETIONS: [(Need, &str); 3] =
     [(Need::Success, "DEL LOCK"), (Need::Success, "DEL FENCE"), (Need::Success, "DEL QUEUE")];
@@ -250,25 +255,37 @@ pub(super) fn are_channels_denied(trials: &[Tried]) -> bool {
 }
 
 /// What became of hearing a channel, which is no [`Trial`]: a server replies to it only where it refuses.
-pub(super) fn hearing(is_refused: bool) -> Tried {
-    let outcome = match is_refused {
-        true => TrialOutcome::Lacking("+subscribe".to_owned()),
-        false => TrialOutcome::Allowed,
+pub(super) fn hearing(refusal: Option<&ServerError>) -> Tried {
+    let outcome = match refusal.map(|error| (error, error.code())) {
+        None => TrialOutcome::Allowed,
+        Some((error, Code::Permission)) if error.is_about_channels() => {
+            TrialOutcome::Lacking(CHANNELS.to_owned())
+        }
+        Some((_, Code::Permission)) => TrialOutcome::Lacking("+subscribe".to_owned()),
+        Some((error, Code::Later)) => TrialOutcome::Failed(shown(error.text())),
+        Some(_) => TrialOutcome::Missing("SUBSCRIBE".to_owned()),
     };
     Tried { is_essential: false, outcome }
 }
 
 impl Trial<'_> {
-    /// The right to the command, as an ACL has it.
-    fn right(&self) -> String {
+    /// The command, as an ACL has it.
+    fn name(&self) -> String {
         let has_subcommand = matches!(self.words[0], b"SCRIPT" | b"PUBSUB" | b"CLIENT");
         let name = self.words[..1 + usize::from(has_subcommand)].join(&b'|');
-        format!("+{}", String::from_utf8_lossy(&name).to_lowercase())
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// The right to it.
+    fn right(&self) -> String {
+        format!("+{}", self.name().to_lowercase())
     }
 
     /// What the reply to it means.
     pub(super) fn judge(&self, reply: &Frame) -> Tried {
+        let is_dispensable = DISPENSABLE.contains(&self.words[0]);
         let is_essential = self.need != Need::Convenience;
+        let is_missed = is_essential && !is_dispensable;
         let Some(text) = reply.error() else {
             return Tried { is_essential, outcome: TrialOutcome::Allowed };
         };
@@ -280,9 +297,22 @@ impl Trial<'_> {
             Code::Permission if error.is_about_channels() => {
                 TrialOutcome::Lacking(CHANNELS.to_owned())
             }
+            // Of the command in it, which is tried by itself too.
+            Code::Permission if error.text().contains("the script") => TrialOutcome::Allowed,
+            Code::Permission if error.text().contains("in script") => TrialOutcome::Allowed,
             Code::Permission => TrialOutcome::Lacking(self.right()),
+            Code::Unsupported => {
+                let outcome = TrialOutcome::Missing(self.name());
+                return Tried { is_essential: is_missed, outcome };
+            }
+            Code::Unscripted => {
+                let outcome = TrialOutcome::Missing("TIME in scripts".to_owned());
+                return Tried { is_essential: false, outcome };
+            }
             // The rights were looked at before the key's place was.
             Code::Elsewhere => TrialOutcome::Allowed,
+            // Whatever it would say otherwise.
+            Code::Later => TrialOutcome::Failed(shown(error.text())),
             _ if self.need == Need::Success => TrialOutcome::Failed(shown(error.text())),
             _ => TrialOutcome::Allowed,
         };

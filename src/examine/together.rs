@@ -49,14 +49,16 @@ pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
     )
 }
 
-/// What this quorum withstands, now that `voting` of its servers may vote.
-pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Finding {
+/// What this quorum withstands, now that `voting` of its servers may vote, and `waiting` will without anybody's help.
+pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize, waiting: usize) -> Finding {
     const CHECK: Check = Check::Tolerance;
     let needed = quorum.needed();
     if servers == 1 {
-        return match voting {
-            0 => Finding::error(CHECK, "the only server cannot grant locks")
+        return match (voting, waiting) {
+            (0, 0) => Finding::error(CHECK, "the only server cannot grant locks")
                 .cured_by("no lock can be taken until the error above is fixed"),
+            (0, _) => Finding::warning(CHECK, "the only server may not grant locks yet")
+                .cured_by("wait until it may, as said above"),
             _ => Finding::ok(CHECK, "one server: k = 0 may lose its memory, f = 0 may be down"),
         };
     }
@@ -68,6 +70,11 @@ pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Findin
     );
     let mend = "fix the servers that cannot vote now, or wait for those that restarted";
     match voting.checked_sub(needed) {
+        None if voting + waiting >= needed => Finding::warning(
+            CHECK,
+            format!("{reason}; only {voting} may vote yet, so no lock can be taken yet"),
+        )
+        .cured_by("wait for those that restarted, as said above"),
         None => Finding::error(
             CHECK,
             format!("{reason}; only {voting} can vote now, so no lock can be taken"),
@@ -83,6 +90,17 @@ pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Findin
         }
         Some(_) => Finding::ok(CHECK, reason),
     }
+}
+
+/// What is to be said of a Cluster of so many masters, of which some can grant locks, and others cannot.
+pub(super) fn partly(masters: usize, granting: usize) -> Option<Finding> {
+    (0 < granting && granting < masters).then(|| {
+        let reason = format!(
+            "{granting} of {masters} masters can grant locks: names in the slots of the others cannot be locked"
+        );
+        Finding::warning(Check::Tolerance, reason)
+            .cured_by("fix the masters named above; redis-cli --cluster check says which slots are theirs")
+    })
 }
 
 #[cfg(test)]
@@ -119,8 +137,10 @@ mod tests {
     #[test]
     fn the_set_is_as_good_as_its_voters() {
         let severity = |servers, needed, voting| {
-            tolerance(Quorum::new(servers, needed).unwrap(), servers, voting).severity
+            tolerance(Quorum::new(servers, needed).unwrap(), servers, voting, 0).severity
         };
+        let of_waiting = tolerance(Quorum::new(5, None).unwrap(), 5, 2, 1);
+        assert_eq!(of_waiting.severity, Severity::Warning);
         assert_eq!(severity(1, None, 1), Severity::Ok);
         assert_eq!(severity(1, None, 0), Severity::Error);
         assert_eq!(severity(5, None, 5), Severity::Ok);
@@ -129,7 +149,7 @@ mod tests {
         assert_eq!(severity(5, None, 2), Severity::Error);
         assert_eq!(severity(5, Some(4), 3), Severity::Error);
         assert_eq!(severity(2, None, 2), Severity::Note);
-        let reason = tolerance(Quorum::new(5, Some(4)).unwrap(), 5, 5).reason;
+        let reason = tolerance(Quorum::new(5, Some(4)).unwrap(), 5, 5, 0).reason;
         assert!(reason.contains("4 of 5") && reason.contains("k = 2") && reason.contains("f = 1"));
     }
 }

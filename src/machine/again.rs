@@ -1,8 +1,9 @@
 //! Replies that prove that a question did not run, and by which it goes out again on the same connection.
 //!
 //! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all lose the cache. It is answered by the script itself,
-//! once, which loads it again. A server that knows no `EVALSHA` is sent all scripts themselves from there on. `AGAIN` is
-//! what a script says that came to the bound of its work before it did what it was asked; it is called until it has. No
+//! once, which loads it again. A server that knows no `EVALSHA` is sent all scripts themselves from there on; so is one
+//! that lets no script call `TIME`, with another clock. A script calls that before it writes what a second delivery would not
+//! find, or another has called it before on the same link. `AGAIN` is what a script says that came to the bound of its work before it did what it was asked; it is called until it has. No
 //! other reply is ever answered by sending again.
 //!
 //! The question keeps its time and its owner: a lease counts from when it was put first, and a question that nobody waits
@@ -12,7 +13,8 @@ use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Phase};
 use super::link::{Reply, To, What};
-use crate::policy::{Code, Moment};
+use super::script::Form;
+use crate::policy::{Code, Moment, line_of};
 
 impl Machine {
     /// Hears of an error, whichever command it answers; whether the command went out again.
@@ -20,10 +22,16 @@ impl Machine {
     pub(super) fn ask_again(&mut self, server: usize, reply: &Reply, now: Moment) -> bool {
         let text = reply.frame.error().map(|text| String::from_utf8_lossy(text));
         let text = text.unwrap_or_default();
-        let mut is_whole = self.links[server].sends_whole;
+        let clocked = Form::Clocked(self.settings.scripts.clock);
+        let mut form = self.links[server].form;
+        // How this one is sent.
+        let mut its = form.max(Form::Whole);
         match Code::of(&text) {
-            Code::NoScript if reply.is_by_digest => {}
-            Code::Unsupported if reply.is_by_digest && names_evalsha(&text) => is_whole = true,
+            Code::NoScript if reply.form == Form::Digest => {}
+            Code::Unsupported if reply.form == Form::Digest && names_evalsha(&text) => form = its,
+            Code::Unscripted if reply.form < clocked && self.is_of_time(reply, &text) => {
+                (form, its) = (clocked, clocked);
+            }
             Code::Again => {}
             Code::ReadOnly => {
                 self.leave_later(server, now);
@@ -35,7 +43,7 @@ impl Machine {
             }
             _ => return false,
         }
-        self.links[server].sends_whole = true;
+        self.links[server].form = its;
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
             To::Batch(batch) => {
@@ -48,8 +56,21 @@ impl Machine {
             To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
             _ => false,
         };
-        self.links[server].sends_whole = is_whole;
+        self.links[server].form = form;
         is_asked
+    }
+
+    /// Whether it was `TIME` that the server let this question's script not call.
+    fn is_of_time(&mut self, reply: &Reply, text: &str) -> bool {
+        let script = match reply.to {
+            #[cfg(any(test, feature = "_calls"))]
+            To::Call(id) => {
+                let script = self.calls.get_mut(id).and_then(|call| call.question.script);
+                script.map_or("", |script| script.text)
+            }
+            _ => self.settings.scripts.of_error(text.as_bytes()),
+        };
+        line_of(text, script).is_some_and(|line| line.contains("'TIME'"))
     }
 
     /// Puts a question once more to the replica that has not run it.
@@ -108,7 +129,8 @@ mod tests {
     use bytes::Bytes;
     use leasehold_resp::Frame;
 
-    use super::super::tests::{Bench, acquire, bulk, error, stamp, text};
+    use super::super::tests::{Bench, acquire, bulk, error, greeting, stamp, text};
+    use super::super::{Login, Script};
     use super::*;
     use crate::policy::{End, LeaseState, Term};
 
@@ -186,15 +208,69 @@ mod tests {
             assert_eq!(how, "EVAL return 3");
             bench.reply(0, &stamp(&release));
         }
-        // A script that knows a command too little may have run.
+    }
+
+    /// What no lock needs.
+    fn question() -> super::super::Call {
+        super::super::Call {
+            script: Some(Script { text: "return 9,\nredis.call('TIME')", digest: &[b'9'; 40] }),
+            is_whole: false,
+            keys: Box::new([b"k"[..].into()]),
+            words: Box::default(),
+            acts: true,
+            changes: |_| true,
+            watched: None,
+        }
+    }
+
+    fn unscripted(line: u8) -> String {
+        format!(
+            "ERR This Redis command is not allowed from script script: 9, on @user_script:{line}."
+        )
+    }
+
+    /// On another connection to it too: a release may be the first that is said there.
+    #[test]
+    fn where_no_script_may_ask_for_the_time_each_has_another_clock() {
         let mut bench = Bench::connected(1);
+        let clocked = "EVAL local function clock() end return";
+        let call_id = bench.machine.call(0, question(), bench.now);
+        assert!(call(&mut bench).0.starts_with("EVALSHA "));
+        refuse(&mut bench, &unscripted(2));
+        let (how, again) = call(&mut bench);
+        assert_eq!(how, format!("{clocked} 9,\nclock()"));
+        bench.reply(0, &stamp(&again));
+        let context = Context::from_waker(Waker::noop());
+        assert!(bench.machine.poll_call(call_id, &context).is_ready());
         let id = acquire(&mut bench, b"a");
-        call(&mut bench);
-        refuse(
-            &mut bench,
-            "ERR Unknown Redis command called from script script: 62, on @user_script:2.",
-        );
-        assert!(!is_granted(&mut bench, id) && !bench.said(0).iter().any(|it| it[0] == "EVAL"));
+        let (how, asked) = call(&mut bench);
+        assert_eq!(how, format!("{clocked} 1"));
+        bench.reply(0, &stamp(&asked));
+        assert!(is_granted(&mut bench, id));
+        bench.close(0);
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench.machine.release(id, bench.now);
+        assert_eq!(call(&mut bench).0, format!("{clocked} 3"));
+    }
+
+    #[test]
+    fn a_command_that_no_script_may_call_is_refused_for_good() {
+        for (line, asked) in [(1, 1), (3, 1), (2, 2)] {
+            let mut bench = Bench::connected(1);
+            let ids = [(); 2].map(|()| bench.machine.call(0, question(), bench.now));
+            // Both are on the way before either is refused.
+            for _ in 0..asked {
+                let said = bench.said(0);
+                assert_eq!(said.iter().filter(|it| it[0].starts_with(b"EVAL")).count(), 2);
+                (0..2).for_each(|_| bench.reply(0, &error(&unscripted(line))));
+                let seal = bench.said(0).into_iter().find(|command| command[0] == "ECHO");
+                seal.into_iter().for_each(|seal| bench.reply(0, &bulk(&seal[1])));
+            }
+            let context = Context::from_waker(Waker::noop());
+            let refused = |id| matches!(bench.machine.poll_call(id, &context), Poll::Ready(_));
+            assert!(ids.map(refused).iter().all(|it| *it), "{line}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::effect::Effect;
 use super::ids::CallId;
 use super::link::{Link, To};
 use super::place::Place;
-use super::script::Script;
+use super::script::{Form, Script};
 use crate::policy::Moment;
 
 /// A question is put once more so often: servers that disagree whose its keys are send it to and fro.
@@ -164,10 +164,12 @@ impl UnderWay {
         if is_first {
             link.brought.push(script.digest);
         }
-        let is_whole = link.sends_whole;
-        link.sends_whole |= question.is_whole || is_first;
+        let form = link.form;
+        if question.is_whole || is_first {
+            link.form = form.max(Form::Whole);
+        }
         link.call(script, &keys, &words, to, now);
-        link.sends_whole = is_whole;
+        link.form = form;
     }
 
     /// See [`Machine::wait_for`].

@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use leasehold_resp::{Decimal, encode_parts};
 
-use super::script::Script;
+use super::script::{Form, Script};
 use crate::policy::Moment;
 
 const DIGEST_LENGTH: usize = 40;
@@ -20,8 +20,7 @@ pub(crate) struct Command {
     pub(super) bytes: BytesMut,
     /// A script gives back the stamp that goes behind its words.
     pub(super) is_stamped: bool,
-    /// The script itself is in it, and not its digest.
-    pub(super) is_whole: bool,
+    pub(super) form: Form,
     /// There is no other server.
     pub(crate) is_alone: bool,
     #[cfg(any(test, feature = "cluster"))]
@@ -41,7 +40,7 @@ impl Command {
         Self {
             bytes: BytesMut::new(),
             is_stamped: false,
-            is_whole: false,
+            form: Form::Digest,
             is_alone,
             #[cfg(any(test, feature = "cluster"))]
             slot_of: None,
@@ -51,12 +50,12 @@ impl Command {
     /// A script with its keys and words.
     pub(crate) fn call(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
         self.is_stamped = true;
-        script.spell(&mut self.bytes, self.is_whole, keys, words);
+        script.spell(&mut self.bytes, self.form, keys, words);
     }
 
     /// The same of a script that is seldom called: no server has to know it.
     pub(crate) fn call_whole(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
-        self.is_whole = true;
+        self.form = self.form.max(Form::Whole);
         self.call(script, keys, words);
     }
 
@@ -69,28 +68,34 @@ impl Command {
 
 impl Script {
     /// A call of it, behind which there is to be one word more: a stamp.
-    pub(super) fn spell(
-        &self,
-        out: &mut BytesMut,
-        is_whole: bool,
-        keys: &[&[u8]],
-        words: &[&[u8]],
-    ) {
-        match (u8::try_from(keys.len()), is_whole) {
-            (Ok(ones @ 0..10), false) => {
+    pub(super) fn spell(&self, out: &mut BytesMut, form: Form, keys: &[&[u8]], words: &[&[u8]]) {
+        match (u8::try_from(keys.len()), form) {
+            (Ok(ones @ 0..10), Form::Digest) => {
                 let mut head = HEAD;
                 head[DIGEST_AT..][..DIGEST_LENGTH].copy_from_slice(self.digest);
                 head[COUNT_AT] += ones;
                 encode_parts(out, &head, &[keys, words], 4);
             }
             _ => {
-                let count = Decimal::new(keys.len() as u64);
-                let head: [&[u8]; 3] = match is_whole {
-                    true => [b"EVAL", self.text.as_bytes(), &count],
-                    false => [b"EVALSHA", self.digest, &count],
+                let (count, clocked) = (Decimal::new(keys.len() as u64), self.clocked(form));
+                let head: [&[u8]; 3] = match form {
+                    Form::Digest => [b"EVALSHA", self.digest, &count],
+                    Form::Whole => [b"EVAL", self.text.as_bytes(), &count],
+                    Form::Clocked(_) => [b"EVAL", clocked.as_bytes(), &count],
                 };
                 encode_parts(out, b"", &[&head, keys, words], 1);
             }
+        }
+    }
+
+    /// Its text with that clock. Its lines keep their numbers, by which servers name what they refuse.
+    #[cold]
+    fn clocked(&self, form: Form) -> String {
+        match form {
+            Form::Clocked(clock) => {
+                [clock, " ", &self.text.replace("redis.call('TIME')", "clock()")].concat()
+            }
+            _ => String::new(),
         }
     }
 }

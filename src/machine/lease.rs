@@ -432,11 +432,11 @@ impl Lease {
         now: Moment,
     ) {
         let to = self.to(id, at, what);
-        if !command.bytes.is_empty() && command.is_whole == link.sends_whole && !self.is_parted() {
+        if !command.bytes.is_empty() && command.form == link.form && !self.is_parted() {
             return link.say(command, to, now);
         }
         command.bytes.clear();
-        command.is_whole = link.sends_whole;
+        command.form = link.form;
         #[cfg(any(test, feature = "cluster"))]
         if let Some(piece) = self.piece(at, what) {
             (piece.spell)(self.question(at, command, scripts), what, piece.number);

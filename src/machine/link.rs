@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::ids::{BatchId, CallId, LeaseId};
 use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::rules::{self, Standing};
-use super::script::Script;
+use super::script::{Form, Script};
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
 use crate::policy::fitness::Unfit;
@@ -111,8 +111,8 @@ pub(crate) enum What {
 struct Slot {
     to: To,
     place: Place,
-    /// A script was called by its digest.
-    is_by_digest: bool,
+    /// How a script was sent; a plain command as one that was sent itself.
+    form: Form,
     sent_at: Moment,
 }
 
@@ -120,8 +120,8 @@ struct Slot {
 pub(super) struct Reply {
     pub(super) to: To,
     pub(super) frame: Frame,
-    /// A script was called by its digest.
-    pub(super) is_by_digest: bool,
+    /// How a script was sent; a plain command as one that was sent itself.
+    pub(super) form: Form,
 }
 
 /// What a link is up to.
@@ -169,8 +169,8 @@ pub(super) struct Link {
     pub(super) memory: Option<Box<dyn Memory>>,
     pub(super) secrets: Secrets,
     pub(super) breaker: Breaker,
-    /// The next script is sent itself, and not its digest; all are where the server knows no digests.
-    pub(super) sends_whole: bool,
+    /// How the next script is sent: all are sent themselves where the server knows no digests.
+    pub(super) form: Form,
     /// A seal is a `PING`, as the server knows no `ECHO`.
     seals_by_ping: bool,
     /// The next command goes behind an `ASKING`.
@@ -223,7 +223,7 @@ impl Link {
             memory: None,
             secrets: Secrets::default(),
             breaker: Breaker::default(),
-            sends_whole: false,
+            form: Form::Digest,
             seals_by_ping: false,
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
@@ -298,7 +298,10 @@ impl Link {
         self.state = state;
         (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
-        (self.is_unsealed, self.is_nonsense, self.sends_whole) = (false, false, false);
+        (self.is_unsealed, self.is_nonsense) = (false, false);
+        if self.form == Form::Whole {
+            self.form = Form::Digest;
+        }
         #[cfg(any(test, feature = "_calls"))]
         self.brought.clear();
         #[cfg(any(test, feature = "cluster"))]
@@ -319,32 +322,32 @@ impl Link {
         to: To,
         now: Moment,
     ) {
-        script.spell(&mut self.out, self.sends_whole, keys, words);
-        self.stamp(to, !self.sends_whole, now);
+        script.spell(&mut self.out, self.form, keys, words);
+        self.stamp(to, self.form, now);
     }
 
     /// What is spelled already.
     pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
         self.out.extend_from_slice(&command.bytes);
         if command.is_stamped {
-            self.stamp(to, !command.is_whole, now);
+            self.stamp(to, command.form, now);
         } else {
             self.wait_for(Place::Flag, to, now);
         }
     }
 
     /// Writes a stamp as the last word of a command.
-    fn stamp(&mut self, to: To, is_by_digest: bool, now: Moment) {
+    fn stamp(&mut self, to: To, form: Form, now: Moment) {
         let stamp = self.next_stamp();
         self.out.extend_from_slice(&spelled(stamp));
         let place = Place::Stamped(stamp);
-        self.slots.push_back(Slot { to, place, is_by_digest, sent_at: now });
+        self.slots.push_back(Slot { to, place, form, sent_at: now });
         self.is_unsealed = false;
     }
 
     /// A reply without a stamp is to come.
     fn wait_for(&mut self, place: Place, to: To, now: Moment) {
-        self.slots.push_back(Slot { to, place, is_by_digest: false, sent_at: now });
+        self.slots.push_back(Slot { to, place, form: Form::Whole, sent_at: now });
         self.is_unsealed = true;
     }
 
@@ -365,7 +368,7 @@ impl Link {
         self.out.extend_from_slice(b"*2\r\n$4\r\n");
         self.out.extend_from_slice(word);
         self.out.extend_from_slice(b"\r\n");
-        self.stamp(to, false, now);
+        self.stamp(to, Form::Whole, now);
     }
 
     /// Before what is written goes out.
@@ -454,8 +457,8 @@ impl Link {
         let plain = |slot: &Slot| slot.place.skip(&mut self.decoder, bytes);
         if let Some((frame, standing)) = self.slots.front().and_then(plain) {
             let standing = rules::standing(false, &frame, Ok(standing), false)?;
-            let Slot { to, is_by_digest, .. } = self.slots.pop_front().expect("it is there");
-            self.file(Reply { to, frame, is_by_digest }, standing, proved);
+            let Slot { to, form, .. } = self.slots.pop_front().expect("it is there");
+            self.file(Reply { to, frame, form }, standing, proved);
             return Ok(true);
         }
         let mut frame = match self.decoder.decode(bytes) {
@@ -469,9 +472,9 @@ impl Link {
             let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
             if is_awaited && self.told.is_confirmed_by(&frame) {
                 let to = self.slots.pop_front().expect("it is there").to;
-                self.pending.push_back(Reply { to, frame, is_by_digest: false });
+                self.pending.push_back(Reply { to, frame, form: Form::Whole });
             } else {
-                proved.push(Reply { to: To::Push, frame, is_by_digest: false });
+                proved.push(Reply { to: To::Push, frame, form: Form::Whole });
             }
             return Ok(true);
         }
@@ -497,7 +500,7 @@ impl Link {
                 return Err(fault);
             }
         };
-        self.file(Reply { to: slot.to, frame, is_by_digest: slot.is_by_digest }, standing, proved);
+        self.file(Reply { to: slot.to, frame, form: slot.form }, standing, proved);
         Ok(true)
     }
 

@@ -7,6 +7,16 @@ pub(crate) struct Script {
     pub(crate) digest: &'static [u8],
 }
 
+/// How a script is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Form {
+    Digest,
+    /// Itself.
+    Whole,
+    /// Itself, with another clock than `TIME`.
+    Clocked(&'static str),
+}
+
 /// Those that a lock needs: what each does stands at the head of its file in `scripts/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scripts {
@@ -15,6 +25,8 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) repair: Script,
     pub(crate) queue: Script,
+    /// What stands before a script, on its first line, where none may call `TIME`.
+    pub(crate) clock: &'static str,
     /// Those that are seldom called: no handshake loads them.
     pub(crate) others: &'static [Script],
 }
@@ -23,5 +35,13 @@ impl Scripts {
     /// Those that each handshake loads.
     pub(crate) fn loaded(&self) -> [Script; 5] {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
+    }
+
+    /// The text of the one that an error arose in, where the server says in which.
+    pub(crate) fn of_error(&self, error: &[u8]) -> &'static str {
+        let has = |digest: &[u8]| error.windows(digest.len()).any(|part| part == digest);
+        let all = self.loaded();
+        let found = all.iter().chain(self.others).find(|script| has(script.digest));
+        found.map_or("", |script| script.text)
     }
 }

@@ -61,7 +61,15 @@ fn scripts() -> Scripts {
     ];
     let [acquire, extend, release, repair, queue] =
         [0, 1, 2, 3, 4].map(|at| Script { text: TEXTS[at], digest: &DIGESTS[at] });
-    Scripts { acquire, extend, release, repair, queue, others: &[] }
+    Scripts {
+        acquire,
+        extend,
+        release,
+        repair,
+        queue,
+        clock: "local function clock() end",
+        others: &[],
+    }
 }
 
 pub(super) fn settings(servers: usize) -> Settings {

@@ -114,7 +114,7 @@ impl Machine {
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         link.watch_next(now);
         command.bytes.clear();
-        command.is_whole = link.sends_whole;
+        command.form = link.form;
         wait(lease.question(at, command, &settings.scripts), words);
         link.say(command, lease.to(id, at, What::Wait), now);
     }

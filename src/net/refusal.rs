@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Shown;
 pub use crate::policy::Code;
-use crate::policy::number;
+use crate::policy::line_of;
 
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct ServerError(Arc<Said>);
 struct Said {
     code: Code,
     text: String,
-    /// The rights that the user lacks, in an ACL's words, where that is known.
+    /// The rights that the user lacks, in an ACL's words, or the command that no script may call, where that is known.
     lacking: Option<String>,
     /// A Sentinel said it.
     is_sentinels: bool,
@@ -47,16 +47,20 @@ impl ServerError {
     /// say which command of a script, or which key, the user may not use.
     #[must_use]
     pub fn about(self, script: &str, keys: &[&[u8]]) -> Self {
-        if self.code() != Code::Permission || self.0.lacking.is_some() {
+        let code = self.code();
+        if !matches!(code, Code::Permission | Code::Unscripted) || self.0.lacking.is_some() {
             return self;
         }
         let lacking = if self.is_about_keys() {
             let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
             Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
         } else {
-            let line = line_of_script(self.text()).and_then(|line| script.lines().nth(line - 1));
+            let line = line_of(self.text(), script);
             let name = line.and_then(|line| between(line, "call('", "'"));
-            name.map(|name| format!("+{}", name.to_ascii_lowercase()))
+            name.map(|name| match code {
+                Code::Permission => format!("+{}", name.to_ascii_lowercase()),
+                _ => name.to_owned(),
+            })
         };
         match lacking {
             Some(right) => self.lacking(right),
@@ -80,7 +84,9 @@ impl ServerError {
     #[must_use]
     pub fn lacking(self, right: String) -> Self {
         match self.code() {
-            Code::Permission => Self(Arc::new(Said { lacking: Some(right), ..(*self.0).clone() })),
+            Code::Permission | Code::Unscripted => {
+                Self(Arc::new(Said { lacking: Some(right), ..(*self.0).clone() }))
+            }
             _ => self,
         }
     }
@@ -98,14 +104,6 @@ impl ServerError {
     }
 }
 
-/// The line of the script in which an error arose, from 1.
-fn line_of_script(text: &str) -> Option<usize> {
-    let (_, place) = text.rsplit_once("@user_script:")?;
-    let place = place.trim_start();
-    let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
-    number(&place.as_bytes()[..end]).filter(|line| *line > 0)
-}
-
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(before)?;
     rest.split_once(behind).map(|(found, _)| found)
@@ -117,9 +115,12 @@ impl fmt::Display for ServerError {
         let Said { code, text, lacking, is_sentinels } = &*self.0;
         write!(f, "{}", Shown(text.trim_end()))?;
         match (lacking, code) {
+            (Some(name), Code::Unscripted) => {
+                write!(f, "; no script may call {} on this server (docs/managed.md)", Shown(name))
+            }
             (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
-            (None, Code::Auth) if *is_sentinels => f.write_str(
+            (None, Code::Auth) if *is_sentinels && !text.starts_with("DENIED") => f.write_str(
                 "; give what the Sentinels themselves want by Builder::sentinel_credentials: the URL's password is \
                  for their servers",
             ),
@@ -192,6 +193,9 @@ mod tests {
             assert_eq!(error.to_string(), expected);
             assert_eq!(error.code(), Code::Permission);
         }
+        let unknown = "ERR Unknown Redis command called from script script: 62, on @user_script:2.";
+        let unknown = ServerError::new(unknown.as_bytes()).about(script, &[]).to_string();
+        assert!(unknown.ends_with("; no script may call PTTL on this server (docs/managed.md)"));
         let other = ServerError::new(b"LOADING x").about(script, &[b"a"]).lacking("+get".into());
         assert_eq!(other.to_string(), "LOADING x");
     }

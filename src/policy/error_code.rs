@@ -1,9 +1,11 @@
 //! What a server means by an error reply: its first word.
 
+use super::number;
+
 /// The error replies that change what we do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them.
+    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them; `DENIED` of one that answers its own machine alone.
     Auth,
     /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
     Permission,
@@ -35,7 +37,7 @@ impl Code {
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
         match text.split(' ').next().unwrap_or_default() {
-            "NOAUTH" | "WRONGPASS" => Self::Auth,
+            "NOAUTH" | "WRONGPASS" | "DENIED" => Self::Auth,
             "NOPERM" => Self::Permission,
             "NOSCRIPT" => Self::NoScript,
             "AGAIN" => Self::Again,
@@ -110,6 +112,15 @@ fn unwrapped(text: &str) -> &str {
     }
 }
 
+/// The line of this script in which an error arose, where a server says in which.
+pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
+    let (_, place) = error.rsplit_once("@user_script:")?;
+    let place = place.trim_start();
+    let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
+    let line: usize = number(&place.as_bytes()[..end])?;
+    script.lines().nth(line.checked_sub(1)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +130,7 @@ mod tests {
         let cases: &[(&str, Code)] = &[
             ("NOAUTH Authentication required.", Code::Auth),
             ("WRONGPASS invalid username-password pair or user is disabled.", Code::Auth),
+            ("DENIED Redis is running in protected mode because", Code::Auth),
             ("ERR invalid password", Code::Auth),
             ("ERR Client sent AUTH, but no password is set", Code::Auth),
             ("ERR wrong number of arguments for 'auth' command", Code::Auth),

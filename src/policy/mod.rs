@@ -56,6 +56,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
 pub use error_code::Code;
+pub(crate) use error_code::line_of;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;

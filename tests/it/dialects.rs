@@ -1,14 +1,23 @@
 //! Servers, and proxies before them, that put HELLO's refusal in words of their own: a real server behind a
 //! scripted one.
 
+#[cfg(all(
+    feature = "election",
+    feature = "family",
+    feature = "groups",
+    feature = "inspect",
+    feature = "sharing",
+    feature = "takeover"
+))]
+mod missing;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Locker, Loss};
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::{Action, Command, ScriptedServer, greeting};
-use leasehold_testing::{RedisServer, eventually, soon};
-use std::future::IntoFuture;
+use leasehold_testing::{RedisServer, soon};
 
 const PASSWORD: &str = "hunter2";
 
@@ -144,82 +153,4 @@ async fn a_sentinel_where_a_server_should_be_is_an_error_that_says_so() {
     let error = soon("the end", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("give redis-sentinel://host:port/service"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Misuse);
-}
-/// Commands that the library or its scripts call, and what of [`verbs`] does not work without each. Where a queue has
-/// come into being without HGET or HDEL, it depends on the moment.
-const COMMANDS: [(&str, &[&str]); 23] = [
-    ("APPEND", &[]),
-    ("CLIENT", &[]),
-    ("DEL", &["release"]),
-    ("ECHO", &[]),
-    ("EVAL", &[]),
-    ("EVALSHA", &[]),
-    ("GET", &["lock"]),
-    ("HELLO", &[]),
-    ("HLEN", &[]),
-    ("HMGET", &[]),
-    ("HSET", &[]),
-    ("INFO", &[]),
-    ("PEXPIRE", &["extend"]),
-    ("PING", &[]),
-    ("PTTL", &["wait"]),
-    ("PUBLISH", &[]),
-    ("PUBSUB", &[]),
-    ("ROLE", &[]),
-    ("SCRIPT", &[]),
-    ("SET", &["lock"]),
-    ("SUBSCRIBE", &[]),
-    ("TIME", &[]),
-    ("WAIT", &[]),
-];
-
-/// So long that nothing ends because of it.
-const LONG: Duration = Duration::from_secs(3600);
-
-/// What does not work on these servers, in the order in which it is tried. Nothing is tried behind a lock that
-/// cannot be acquired or given back.
-async fn verbs(servers: &[RedisServer]) -> Vec<&'static str> {
-    let connect = || {
-        let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
-        let builder = Locker::builder().nodes(urls).ttl(LONG).restart_quarantine(false);
-        async { soon("connecting", builder.connect()).await.unwrap() }
-    };
-    let (one, other) = (connect().await, connect().await);
-    let mut failed = Vec::new();
-    let Ok(guard) = one.try_lock("a").await else { return vec!["lock"] };
-    if guard.extend().await.is_err() {
-        failed.push("extend");
-    }
-    let limit = Duration::from_secs(5);
-    let waiting = tokio::spawn(other.lock("a").wait_at_most(limit).into_future());
-    let is_refused = || other.stats().contended > 0 || waiting.is_finished();
-    eventually("it is refused", is_refused).await;
-    if guard.release().await.is_err() {
-        return [failed, vec!["release"]].concat();
-    }
-    let Ok(guard) = soon("the lock", waiting).await.unwrap() else {
-        return [failed, vec!["wait"]].concat();
-    };
-    servers.iter().for_each(|server| drop(server.cli(&["UNLINK", "a"])));
-    assert!(matches!(soon("it is told", guard.lost()).await, Loss::Gone | Loss::NoQuorum));
-    failed
-}
-
-fn without(command: &str) -> RedisServer {
-    RedisServer::builder().arg("--rename-command").arg(command).arg("").start()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_lacks_a_command_does_all_that_can_be_done_without_it() {
-    for (command, fails) in COMMANDS {
-        assert_eq!(verbs(&[without(command)]).await, fails, "{command}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_that_lack_one_are_a_quorum() {
-    for command in ["ECHO", "EVALSHA", "HELLO", "SCRIPT", "TIME"] {
-        let servers = [(); 3].map(|()| without(command));
-        assert_eq!(verbs(&servers).await, [""; 0], "{command}");
-    }
 }

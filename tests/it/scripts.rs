@@ -186,23 +186,6 @@ fn a_proposal_far_ahead_is_cut_to_the_servers_clock_or_refused() {
     assert!(chosen(&acquire(&server, "me", "1763700000000000", "mint")) >= before);
 }
 
-/// There is nothing to hold a proposal against.
-#[test]
-fn where_no_script_may_ask_for_the_time_a_proposal_is_accepted_as_it_is() {
-    let without_time =
-        || RedisServer::builder().arg("--rename-command").arg("TIME").arg("").start();
-    for judged in ["mint", "vote"] {
-        let server = without_time();
-        assert_eq!(acquire(&server, "me", "1763700000000000", judged), Said::Yes);
-        assert_eq!(get(&server, "{k}:fence"), "1763700000000000");
-        let said = eval(&server, SEIZE, &KEYS, &["you", "60000", "1763800000000000", judged, ""]);
-        assert_eq!(words(&said)[..3], ["seized", "1763800000000000", "me"]);
-        let proposal = "1763900000000000";
-        assert_eq!(eval(&server, MINT, &KEYS[1..2], &[proposal, judged]), Said::Yes);
-        assert_eq!(get(&server, "{k}:fence"), proposal);
-    }
-}
-
 /// A counter that was driven ahead once locks nobody out, neither here nor on other servers.
 #[test]
 fn a_counter_that_is_far_ahead_is_gone_on_from() {

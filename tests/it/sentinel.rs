@@ -14,7 +14,9 @@ use leasehold::{Builder, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::{Command, greeting};
 use leasehold_testing::sentinel::{Passwords, SERVICE};
-use leasehold_testing::{Action, RedisServer, ScriptedServer, Sentinels, eventually, soon};
+use leasehold_testing::{
+    Action, FaultProxy, RedisServer, ScriptedServer, Sentinels, eventually, soon,
+};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -292,4 +294,37 @@ fn fields(port: u16, epoch: u32) -> Frame {
 
 fn texts(texts: impl IntoIterator<Item = String>) -> Frame {
     Frame::Array(texts.into_iter().map(|text| Frame::Bulk(text.into())).collect())
+}
+
+/// As of containers, whose ports others reach as other ports.
+#[tokio::test]
+async fn a_master_and_its_successor_are_reached_where_the_caller_says() {
+    let service = Sentinels::start();
+    let proxies: Vec<(u16, FaultProxy)> = service
+        .servers()
+        .iter()
+        .map(|server| (server.port(), FaultProxy::start(server.address())))
+        .collect();
+    let ports: Vec<(u16, u16)> = proxies.iter().map(|(port, it)| (*port, it.port())).collect();
+    let builder = Locker::builder().node(service.url()).map_address(move |host, port| {
+        let found = ports.iter().find(|(named, _)| *named == port);
+        found.map(|(_, proxy)| (host.to_owned(), *proxy))
+    });
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    let accepted = |port: u16| {
+        let (_, proxy) = proxies.iter().find(|(of, _)| *of == port).unwrap();
+        proxy.accepted()
+    };
+    let first = service.master_port();
+    soon("a lock", locker.lock("a").into_future()).await.unwrap().release().await.unwrap();
+    assert!(accepted(first) > 0);
+    service.failover().await;
+    let second = service.wait_for_master_other_than(first).await;
+    let lock = async {
+        while let Err(error) = locker.lock("b").await.map(drop) {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+    };
+    soon("a lock of the successor", lock).await;
+    assert!(accepted(second) > 0);
 }

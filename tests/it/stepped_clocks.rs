@@ -151,3 +151,20 @@ async fn clocks_of_a_minority_that_are_set_forward_or_back_cost_no_lease() {
     eventually("it is free", || fleet.holding("a") == 0).await;
     take(&rival, TTL).await.release().await.unwrap();
 }
+
+/// Where no script may call TIME, a key tells the server's clock: no client's clock is believed, for a token neither.
+#[tokio::test]
+async fn tokens_are_by_the_servers_clock_also_where_no_script_may_ask_for_it() {
+    let server = RedisServer::builder().wall_clock().arg("--rename-command").arg("TIME").arg("");
+    let server = server.start();
+    let locker = locker(&server).await;
+    for (name, step) in [("ahead", 2 * STEP), ("behind", -2 * STEP)] {
+        server.set_wall_clock(step);
+        let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let guard = soon("a lock", locker.lock(name).into_future()).await.unwrap();
+        let token = i128::from(guard.fence().get()) / 1_000_000;
+        let ahead = token - i128::from(ours.as_secs());
+        let is_theirs = if step > 0 { ahead > i128::from(STEP) } else { ahead < i128::from(-STEP) };
+        assert!(is_theirs, "{name}: {ahead} s");
+    }
+}

@@ -41,7 +41,12 @@ impl Cluster {
 
     /// As many masters, none of which has a replica.
     pub fn of_masters(masters: usize) -> Self {
-        Self::start_nodes(&RedisServer::builder(), masters, masters)
+        Self::of_masters_as(&RedisServer::builder(), masters)
+    }
+
+    /// The same, each as `builder` says.
+    pub fn of_masters_as(builder: &Builder, masters: usize) -> Self {
+        Self::start_nodes(builder, masters, masters)
     }
 
     fn start_nodes(builder: &Builder, masters: usize, nodes: usize) -> Self {

@@ -4,6 +4,8 @@ mod access;
 mod bench;
 mod beside;
 mod command;
+mod diagnosis;
+mod dialects;
 mod doctor;
 mod elections;
 mod jobs;

@@ -15,6 +15,8 @@ pub(crate) struct Known {
     pub(crate) down_after: Option<Duration>,
     /// How many Sentinels there are beside this one.
     pub(crate) others: Option<usize>,
+    /// How many of them have to agree that the master is down.
+    pub(crate) quorum: Option<usize>,
 }
 
 /// Reads the replies of `SENTINEL MASTER` and, from after it, `GET-MASTER-ADDR-BY-NAME`.
@@ -28,8 +30,9 @@ pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
         is_down: flags.split(',').any(|flag| is_down.contains(&flag)),
     };
     let down_after = field(watched, "down-after-milliseconds").and_then(|ms| ms.parse().ok());
-    let others = field(watched, "num-other-sentinels").and_then(|count| count.parse().ok());
-    Some(Known { word, down_after: down_after.map(Duration::from_millis), others })
+    let count = |name| field(watched, name).and_then(|count| count.parse().ok());
+    let (others, quorum) = (count("num-other-sentinels"), count("quorum"));
+    Some(Known { word, down_after: down_after.map(Duration::from_millis), others, quorum })
 }
 
 /// Reads the reply of `SENTINEL REPLICAS`.
@@ -88,7 +91,7 @@ mod tests {
     }
 
     /// As Redis 7.0.15 answers in the middle of a failover, shortened.
-    const FIELDS: [(&str, &str); 7] = [
+    const FIELDS: [(&str, &str); 8] = [
         ("name", "m"),
         ("ip", "::1"),
         ("port", "6379"),
@@ -96,6 +99,7 @@ mod tests {
         ("down-after-milliseconds", "30000"),
         ("config-epoch", "7"),
         ("num-other-sentinels", "2"),
+        ("quorum", "2"),
     ];
 
     fn flat(fields: &[(&'static str, &'static str)]) -> Frame {
@@ -108,7 +112,7 @@ mod tests {
         let word =
             Word { epoch: 7, master: at("h", 6380), watched: at("::1", 6379), is_down: true };
         let down_after = Some(Duration::from_secs(30));
-        let whole = Some(Known { word, down_after, others: Some(2) });
+        let whole = Some(Known { word, down_after, others: Some(2), quorum: Some(2) });
         let map = Frame::Map(FIELDS.map(|(name, value)| (text(name), text(value))).into());
         assert_eq!(known(&map, &named), whole);
         assert_eq!(known(&flat(&FIELDS), &named), whole);

@@ -252,6 +252,9 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
     assert!(of_use.reason.contains("goes unnoticed"), "{of_use}");
     let in_cluster = Standard { in_cluster: true, ..STANDARD };
     assert_eq!(about(Check::Rights, nameless, &in_cluster).severity, Severity::Ok);
+    // A proxy's INFO has other fields.
+    let foreign = |it: &mut Facts| it.persistence = fields("proxy_version:1");
+    assert_eq!(about(Check::Persistence, foreign, &STANDARD).severity, Severity::Note);
     // Where CONFIG is renamed there is no right to it.
     let renamed = |it: &mut Facts| it.settings = refused("ERR unknown command 'CONFIG'");
     assert_eq!(about(Check::Persistence, renamed, &STANDARD).cure, None);
@@ -268,6 +271,32 @@ fn a_server_that_has_to_say_how_it_is_and_does_not_is_refused() {
     assert_eq!((finding.check, finding.severity), (Check::Version, Severity::Error));
     assert!(finding.reason.contains("lacks maxmemory_policy, role"), "{finding}");
     assert_eq!(about(Check::Role, vague, &STANDARD).severity, Severity::Note);
+}
+
+/// Of INFO as KeyDB's source has it, with `active-replica yes` and a master.
+#[test]
+fn a_master_that_follows_another_is_no_replica_with_a_master_to_give() {
+    let active = |it: &mut Facts| {
+        it.replication = fields("role:active-replica\nmaster_host:h\nmaster_port:1");
+        it.trials.clear();
+    };
+    let role = about(Check::Role, active, &STANDARD);
+    assert!(role.severity == Severity::Error && role.reason.contains("two of them"), "{role}");
+    assert!(!role.cure.as_ref().unwrap().contains("h:1"), "{role}");
+}
+
+#[test]
+fn a_node_without_a_replica_is_replaced_by_nobody() {
+    let in_cluster = Standard { in_cluster: true, ..STANDARD };
+    let node = |replicas: &'static str| {
+        move |it: &mut Facts| {
+            it.server = fields(&recorded::of("redis-7.0.15").info("cluster"));
+            it.replication = info(&[("connected_slaves", replicas)]);
+            it.settings = fields("appendfsync:always\nsave:\ncluster-node-timeout:3000");
+        }
+    };
+    assert!(about(Check::Failover, node("0"), &in_cluster).reason.contains("it has no replica"));
+    assert!(about(Check::Failover, node("1"), &in_cluster).reason.contains("is replaced"));
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     }
     survey.findings.push(topology(best.as_ref()));
     let masters = best.iter().flat_map(Map::masters);
-    survey.servers =
-        masters.map(|master| Ok(Endpoint { address: master.into(), ..seeds[0].clone() })).collect();
+    let endpoint = |master| Endpoint { address: master, ..seeds[0].clone() };
+    survey.servers = masters.map(|master| Ok(plan.ways.reach(endpoint(master.into())))).collect();
     survey
 }
 

@@ -66,13 +66,22 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
         make_light_of(&mut survey.asked);
     }
     let others = all.iter().filter_map(|known| known.others).max();
+    let quorum = all.iter().filter_map(|known| known.quorum).max();
+    let answering = all.len();
     let silence = all.iter().filter_map(|known| known.down_after).max();
     let said = Evidence::of(all.into_iter().map(|known| known.word).collect());
     survey.findings.push(agreement(&said, sentinels.len()));
-    survey.findings.extend(others.and_then(|others| unnamed(others + 1, sentinels.len())));
-    survey.findings.extend(silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl)));
+    let known = others.map(|others| others + 1);
+    survey.findings.extend(known.and_then(|known| unnamed(known, sentinels.len())));
+    let stuck = known.zip(quorum).and_then(|(known, quorum)| {
+        let up = answering + known.saturating_sub(sentinels.len());
+        stuck(name, quorum, known, up)
+    });
+    let replaced = || silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl));
+    survey.findings.extend(stuck.or_else(replaced));
     let master = said.newest(|_| true).map(|word| word.master.clone());
-    survey.servers.extend(master.map(|address| Ok(Endpoint { address, ..template.clone() })));
+    let master = master.map(|address| Endpoint { address, ..template.clone() });
+    survey.servers.extend(master.map(|master| Ok(plan.ways.reach(master))));
     survey
 }
 
@@ -91,6 +100,37 @@ pub(in crate::examine) fn unnamed(known: usize, named: usize) -> Option<Finding>
             format!("the URL names only {named} of {known} Sentinels, and depends on them");
         Finding::note(Check::Topology, reason).cured_by("name them all")
     })
+}
+
+/// Why a master that dies is replaced by nobody, where that is so: of `known` Sentinels, `up` are.
+pub(in crate::examine) fn stuck(
+    service: &str,
+    quorum: usize,
+    known: usize,
+    up: usize,
+) -> Option<Finding> {
+    let (majority, harm) =
+        (known / 2 + 1, "a dead master is not replaced, and no lock can be taken then");
+    let service = service.escape_debug();
+    let (reason, cure) = if quorum > known {
+        (
+            format!(
+                "{quorum} Sentinels have to agree (quorum), and there are only {known}: {harm}"
+            ),
+            format!("run SENTINEL SET {service} quorum {majority} on each Sentinel"),
+        )
+    } else if up < quorum.max(majority) {
+        let needed = quorum.max(majority);
+        (
+            format!("only {up} of {known} Sentinels are up, and a failover takes {needed}: {harm}"),
+            format!(
+                "bring them back; those that are gone for good are forgotten by SENTINEL RESET {service} on each of the others"
+            ),
+        )
+    } else {
+        return None;
+    };
+    Some(Finding::warning(Check::Failover, reason).cured_by(cure))
 }
 
 pub(in crate::examine) fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
@@ -130,6 +170,18 @@ mod tests {
         let split = [master(1, "a"), master(2, "b"), master(1, "a")];
         assert_eq!(severity(&split), Severity::Warning);
         assert!(agreement(&split).reason.contains("1 of 3 Sentinels name b:1"));
+    }
+
+    /// A quorum may be below the majority, which a failover takes anyway.
+    #[test]
+    fn a_failover_takes_the_quorum_and_a_majority() {
+        let is_stuck = |quorum, known, up| stuck("m", quorum, known, up).is_some();
+        for (quorum, known, up) in [(2, 3, 3), (2, 3, 2), (1, 3, 2), (3, 5, 3), (5, 5, 5)] {
+            assert!(!is_stuck(quorum, known, up), "{quorum} {known} {up}");
+        }
+        for (quorum, known, up) in [(4, 3, 3), (2, 3, 1), (1, 3, 1), (3, 5, 2), (5, 5, 4)] {
+            assert!(is_stuck(quorum, known, up), "{quorum} {known} {up}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ const STRICT: Standard = Standard { strict: true, ..STANDARD };
 type Change = fn(&mut Facts);
 
 /// Each with what it is held against.
-const CASES: [(Standard, Change); 34] = [
+const CASES: [(Standard, Change); 41] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),
     (IN_CLUSTER, |_| ()),
@@ -44,7 +44,17 @@ const CASES: [(Standard, Change); 34] = [
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("READONLY You".into())))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("LOADING Redis".into())))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("CLUSTERDOWN The".into())))),
+    (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("BUSY Redis".into())))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("ERR what".into())))),
+    (STANDARD, |it| it.trials.push(tried(TrialOutcome::Missing("HSET".into())))),
+    (STANDARD, |it| {
+        let outcome = TrialOutcome::Missing("ECHO".into());
+        it.trials.push(Tried { is_essential: false, outcome });
+    }),
+    (STANDARD, |it| it.server = refused("NOAUTH Authentication required.")),
+    (GUARDED, |it| it.memory = refused("ERR unknown command `INFO`")),
+    (STANDARD, |it| it.replication = fields("role:active-replica")),
+    (STANDARD, |it| it.persistence = info_without("aof_enabled")),
     (STANDARD, |it| it.memory = info(&[("maxmemory_policy", "allkeys-lru"), ("maxmemory", "1")])),
     (STRICT, |it| it.memory = info(&[("maxmemory_policy", "volatile-ttl")])),
     (STANDARD, |it| it.memory = info_without("maxmemory_policy")),
@@ -91,7 +101,11 @@ fn lines(findings: impl IntoIterator<Item = Finding>) -> Vec<String> {
 
 fn of_the_unmet() -> Vec<String> {
     let refused = ServerError::new(b"WRONGPASS invalid username-password pair");
+    let refusal =
+        |text: &str| OpenError::Refused { step: "HELLO", error: ServerError::new(text.as_bytes()) };
     let errors = [
+        refusal("DENIED Redis is running in protected mode"),
+        refusal("ERR max number of clients reached"),
         OpenError::Timeout(Duration::from_secs(2)),
         OpenError::WantsTls,
         OpenError::Refused { step: "AUTH", error: refused },
@@ -101,8 +115,10 @@ fn of_the_unmet() -> Vec<String> {
 
 fn of_all() -> Vec<String> {
     let tolerance = |servers, needed, voting| {
-        together::tolerance(Quorum::new(servers, needed).unwrap(), servers, voting)
+        together::tolerance(Quorum::new(servers, needed).unwrap(), servers, voting, 0)
     };
+    let waiting =
+        |servers| together::tolerance(Quorum::new(servers, None).unwrap(), servers, 0, servers);
     let clocks = |ahead_micros| {
         let reading = |ahead_micros| {
             let within = Duration::from_millis(1);
@@ -121,6 +137,9 @@ fn of_all() -> Vec<String> {
         tolerance(3, None, 2),
         tolerance(3, Some(3), 3),
         tolerance(3, None, 3),
+        waiting(1),
+        waiting(3),
+        together::partly(3, 2).unwrap(),
     ])
 }
 
@@ -134,6 +153,8 @@ fn of_those_that_move() -> Vec<String> {
     lines([
         failover("cluster-node-timeout", secs(15), secs(30)),
         failover("cluster-node-timeout", secs(15), secs(10)),
+        service::stuck("main", 5, 3, 3).unwrap(),
+        service::stuck("main", 2, 3, 1).unwrap(),
         cluster::topology(None),
         agreement(&[]),
         agreement(&[word("a"), word("a"), word("a")]),

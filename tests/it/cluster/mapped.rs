@@ -1,0 +1,70 @@
+//! Nodes that announce addresses at which nobody reaches them from here.
+
+use leasehold_testing::{FaultProxy, RedisServer};
+
+use super::*;
+
+/// Of a network that no machine has (RFC 5737).
+const ANNOUNCED: &str = "192.0.2.1";
+
+fn reached(port: u16) -> (String, u16) {
+    ("127.0.0.1".to_owned(), port)
+}
+
+#[tokio::test]
+async fn a_node_is_reached_where_the_caller_says_and_not_where_it_says() {
+    let builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
+    let node = builder.arg("--cluster-announce-ip").arg(ANNOUNCED).start();
+    assert_eq!(node.cli_text(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]), "OK");
+    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    eventually("it serves all slots", is_up).await;
+    let url = node.url().replace("redis://", "redis-cluster://");
+    let of = || Locker::builder().node(&url).connect_timeout(Duration::from_millis(500));
+    let builder = of();
+    let error = soon("an error", builder.connect()).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains(ANNOUNCED), "{error}");
+    let mapped = || of().map_address(|host, port| (host == ANNOUNCED).then(|| reached(port)));
+    let locker = soon("it connects", mapped().connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    // It is dialled there again.
+    node.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    take(&locker, "a").await.release().await.unwrap();
+    #[cfg(feature = "examine")]
+    {
+        let examination = soon("an examination", mapped().examine()).await.unwrap();
+        assert_eq!(examination.servers[0].server, node.address().to_string());
+    }
+}
+
+/// A node that redirects names the others as they announce themselves, too.
+#[tokio::test]
+async fn redirects_lead_to_where_the_caller_says() {
+    let cluster = Cluster::start();
+    let proxies: Vec<(u16, FaultProxy)> =
+        cluster.nodes().map(|node| (node.port(), FaultProxy::start(node.address()))).collect();
+    let ports: Vec<(u16, u16)> = proxies.iter().map(|(port, it)| (*port, it.port())).collect();
+    let builder = Locker::builder().node(cluster.seed_url(3)).ttl(TTL);
+    let builder = builder.map_address(move |host, port| {
+        let found = ports.iter().find(|(named, _)| *named == port);
+        found.map(|(_, proxy)| (host.to_owned(), *proxy))
+    });
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    for name in spread(&cluster) {
+        take(&locker, &name).await.release().await.unwrap();
+    }
+    let (slot, from, to) = cluster.move_of("lock:moved");
+    cluster.begin_migration(slot, from, to);
+    cluster.end_migration(slot, from, to);
+    take(&locker, "lock:moved").await.release().await.unwrap();
+    assert!(proxies[..3].iter().all(|(_, proxy)| proxy.accepted() > 0));
+    // Nobody is connected but through them.
+    let open: u64 = proxies.iter().map(|(_, proxy)| proxy.open()).sum();
+    let of_lockers = |node: &RedisServer| {
+        node.cli_text(&["CLIENT", "LIST"])
+            .lines()
+            .filter(|it| it.contains("name=leasehold"))
+            .count()
+    };
+    let connected = || cluster.nodes().map(of_lockers).sum::<usize>() as u64;
+    assert!(open > 0 && connected() <= open, "{open}");
+}
