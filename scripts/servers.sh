@@ -129,15 +129,18 @@ try() {
 
 # Two servers at a time: tests wait for most of their time.
 failed=0
-for ((at = 0; at < ${#names[@]}; at += 2)); do
-    pids=()
-    for ((one = at; one < at + 2 && one < ${#names[@]}; one++)); do
-        try "${names[one]}" "${paths[one]}" &
-        pids+=($!)
-    done
-    for pid in "${pids[@]}"; do
-        wait "$pid" || failed=1
-    done
+under_way=0
+for at in "${!names[@]}"; do
+    if [ "$under_way" -eq 2 ]; then
+        wait -n || failed=1
+        under_way=$((under_way - 1))
+    fi
+    try "${names[at]}" "${paths[at]}" &
+    under_way=$((under_way + 1))
+done
+while [ "$under_way" -gt 0 ]; do
+    wait -n || failed=1
+    under_way=$((under_way - 1))
 done
 
 version_of() {
