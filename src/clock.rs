@@ -53,8 +53,10 @@ fn of_the_system() -> Moment {
     use std::time::Instant;
 
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    // Moment 0 is before all that happens, as it is where the clock counts from the machine's start.
+    const BEGIN: Moment = Moment::from_nanos(1_000_000_000);
     let since = Instant::now().duration_since(*ORIGIN.get_or_init(Instant::now));
-    Moment::from_nanos(0).after(since)
+    BEGIN.after(since)
 }
 
 /// The wall clock in microseconds since 1970, for token proposals, and to compare it with those of
