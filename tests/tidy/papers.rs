@@ -221,7 +221,8 @@ pub(crate) fn check_parts(run: &str, workflow: &str, manifest: &str) -> Vec<Find
     let (_, table) = manifest.split_once("\n[features]\n").expect("the manifest has features");
     let names = table.lines().take_while(|line| !line.starts_with('['));
     let names = names.filter_map(|row| row.split_once(" = ")).map(|(name, _)| name);
-    let tried: Vec<&str> = run.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    let tried: Vec<&str> = run.split(|letter| !is_of_name(letter)).collect();
     for name in names.filter(|name| !["default", "full"].contains(name) && !name.starts_with('_')) {
         if !tried.contains(&name) {
             findings
@@ -319,14 +320,14 @@ mod tests {
 
     #[test]
     fn a_part_without_a_machine_and_a_feature_that_is_not_tried_are_found() {
-        let run = "on_servers=\"a b\"\nwithout_servers=\"c\"\nfor features in x y,z; do\n";
+        let run = "on_servers=\"a b\"\nwithout_servers=\"c\"\nfor features in x y,z-z; do\n";
         let machines =
             |parts: [&str; 3]| parts.map(|part| format!("          - {part}\n")).concat();
         let manifest = |rows: &str| {
             format!("[package]\n\n[features]\ndefault = []\n_q = []\n{rows}\n[lints]\n")
         };
         let check = |parts, rows: &str| check_parts(run, &machines(parts), &manifest(rows)).len();
-        assert_eq!(check(["a", "b", "c"], "x = []\nz = []"), 0);
+        assert_eq!(check(["a", "b", "c"], "x = []\nz-z = []"), 0);
         assert_eq!(check(["a", "b", "d"], ""), 2);
         assert_eq!(check(["a", "b", "c"], "w = []"), 1);
     }
