@@ -221,12 +221,15 @@ impl Lease {
 
     /// The release is sent where the lease is dropped.
     pub(crate) fn release_in_background(self) -> Result<(), Error> {
-        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        let Some(loss) = self.loss() else { return Ok(()) };
+        let mut step = self.locker.driver.holds().release_asked(self.id, &self.names);
+        step.ends(End::Lost(loss));
+        Err(self.lost_by(loss))
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let (id, driver) = (self.id, self.locker.driver.clone());
-        let mut step = driver.holds().release(id);
+        let mut step = driver.holds().release_asked(id, &self.names);
         let release = |machine: &mut Machine, now| machine.release(id, now);
         let end = driver.call(release, |machine, context| {
             let end = machine.poll_release(id, context);

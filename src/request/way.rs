@@ -83,7 +83,9 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     let Wish { names, order, .. } = wish;
     let quorum = || (locker.driver.votes(), locker.quorum().needed());
     let Order { term, label, is_fenced, .. } = order;
-    let span = AcquireSpan::open(names, label.as_deref(), term.ttl_ms(), *is_fenced, quorum);
+    let server = || locker.driver.has_one_link().then(|| locker.driver.address(0));
+    let ttl_ms = term.ttl_ms();
+    let span = AcquireSpan::open(names, label.as_deref(), ttl_ms, *is_fenced, quorum, server);
     let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
     let Some(held) = names.iter().find(is_held) else { return Ok(span) };
     let name = held.to_string();

@@ -18,6 +18,7 @@ impl AcquireSpan {
         _ttl_ms: u64,
         _is_fenced: bool,
         _quorum: impl FnOnce() -> (usize, usize),
+        _server: impl FnOnce() -> Option<String>,
     ) -> Self {
         Self(())
     }
@@ -70,6 +71,11 @@ impl<Id> Holds<Id> {
 
     #[inline(always)]
     pub(crate) fn renewed(&self, _id: Id, _outcome: &'static str) {}
+
+    #[inline(always)]
+    pub(crate) fn release_asked(&self, _id: Id, _names: &Names) -> Step {
+        Step(())
+    }
 
     #[inline(always)]
     pub(crate) fn release(&self, _id: Id) -> Step {

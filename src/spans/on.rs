@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
@@ -23,6 +23,47 @@ struct About {
     lock: Locks,
     /// Its holder is told of a token.
     is_fenced: bool,
+    server: Option<Server>,
+}
+
+/// The one server that is asked, as OpenTelemetry has it: a host, or a socket's path.
+#[derive(Clone)]
+struct Server {
+    address: Arc<str>,
+    port: Option<u16>,
+}
+
+impl Server {
+    fn of(address: &str) -> Self {
+        let host =
+            address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = host.map_or((address, None), |(host, port)| (host, Some(port)));
+        Self { address: host.trim_matches(['[', ']']).into(), port }
+    }
+
+    fn record(server: Option<&Self>, span: &Span) {
+        if let Some(Self { address, port }) = server {
+            span.record("server.address", &**address);
+            span.record("server.port", *port);
+        }
+    }
+}
+
+/// A span of what servers are asked for, with OpenTelemetry's names for a call of a database beside ours.
+macro_rules! calling {
+    ($span:ident!($($head:tt)*), $operation:literal, $($field:tt)*) => {
+        $span!(
+            $($head)*,
+            otel.kind = "client",
+            otel.status_code = Empty,
+            db.system.name = "redis",
+            db.operation.name = $operation,
+            server.address = Empty,
+            server.port = Empty,
+            "error.type" = Empty,
+            $($field)*
+        )
+    };
 }
 
 /// The locks of one owner, which are spelled where somebody reads them.
@@ -48,24 +89,25 @@ pub(crate) struct AcquireSpan(About);
 
 impl Default for AcquireSpan {
     fn default() -> Self {
-        Self(About { span: Span::none(), lock: Locks::default(), is_fenced: false })
+        Self(About { span: Span::none(), lock: Locks::default(), is_fenced: false, server: None })
     }
 }
 
 impl AcquireSpan {
-    /// With the number of servers, and how many of them decide.
+    /// With the number of servers, and how many of them decide; and which one, where it decides alone.
     pub(crate) fn open(
         names: &[Names],
         label: Option<&str>,
         ttl_ms: u64,
         is_fenced: bool,
         quorum: impl FnOnce() -> (usize, usize),
+        server: impl FnOnce() -> Option<String>,
     ) -> Self {
         let (servers, needed) = quorum();
         let lock = Locks::of(names);
-        let span = info_span!(
-            target: "leasehold",
-            "leasehold.acquire",
+        let span = calling!(
+            info_span!(target: "leasehold", "leasehold.acquire"),
+            "acquire",
             %lock,
             locks = names.len(),
             label,
@@ -77,12 +119,16 @@ impl AcquireSpan {
             waited_us = Empty,
             error = Empty,
         );
-        Self(About { span, lock, is_fenced })
+        // It is spelled where somebody reads it.
+        let server = if span.is_disabled() { None } else { server() };
+        let server = server.as_deref().map(Server::of);
+        Server::record(server.as_ref(), &span);
+        Self(About { span, lock, is_fenced, server })
     }
 
     /// The span of its hold begins, beside this one and not within it.
     fn granted(&self, token: Option<u64>, waited: Duration) -> Hold {
-        let About { span: acquire, lock, is_fenced } = &self.0;
+        let About { span: acquire, lock, is_fenced, server } = &self.0;
         let token = token.filter(|_| *is_fenced);
         acquire.record("outcome", "granted");
         acquire.record("token", token);
@@ -96,7 +142,7 @@ impl AcquireSpan {
             reason = Empty,
         );
         span.follows_from(acquire);
-        Hold { span, lock: lock.clone(), is_fenced: *is_fenced }
+        Hold { span, lock: lock.clone(), is_fenced: *is_fenced, server: server.clone() }
     }
 
     /// The lock was another holder's until then.
@@ -111,8 +157,13 @@ impl AcquireSpan {
             ErrorKind::Contended => "contended",
             _ => "failed",
         };
-        self.0.span.record("outcome", outcome);
-        self.0.span.record("error", display(error));
+        let span = &self.0.span;
+        span.record("outcome", outcome);
+        span.record("error", display(error));
+        span.record("error.type", kind(error.kind()));
+        if error.kind() != ErrorKind::Contended {
+            span.record("otel.status_code", "ERROR");
+        }
     }
 
     pub(crate) fn cancelled(&self) {
@@ -126,14 +177,24 @@ type Hold = About;
 impl Hold {
     fn renew(&self) -> Step {
         let hold = &self.span;
-        Step::of(debug_span!(target: "leasehold", parent: hold, "leasehold.renew", outcome = Empty))
+        let span = calling!(
+            debug_span!(target: "leasehold", parent: hold, "leasehold.renew"),
+            "renew",
+            outcome = Empty
+        );
+        Server::record(self.server.as_ref(), &span);
+        Step::of(span)
     }
 
     fn release(&self) -> Step {
         let hold = &self.span;
-        Step::of(
-            info_span!(target: "leasehold", parent: hold, "leasehold.release", outcome = Empty),
-        )
+        let span = calling!(
+            info_span!(target: "leasehold", parent: hold, "leasehold.release"),
+            "release",
+            outcome = Empty
+        );
+        Server::record(self.server.as_ref(), &span);
+        Step::of(span)
     }
 
     fn ends(&self, end: End) {
@@ -155,7 +216,7 @@ impl Hold {
 
     /// Nobody was told of the lease.
     fn unseen(names: &[Names]) -> Self {
-        Self { span: Span::none(), lock: Locks::of(names), is_fenced: false }
+        Self { span: Span::none(), lock: Locks::of(names), is_fenced: false, server: None }
     }
 
     /// Another lease is in the place of its own.
@@ -261,6 +322,19 @@ impl<Id: Copy + Ord> Holds<Id> {
         let hold = lock(&self.0).get_mut(&id).and_then(begin);
         hold.map_or_else(Step::default, |hold| hold.release())
     }
+
+    /// Its holder releases it. After a loss there is no hold for that to be within.
+    pub(crate) fn release_asked(&self, id: Id, names: &Names) -> Step {
+        if self.hold(id).is_some() {
+            return self.release(id);
+        }
+        Step::of(calling!(
+            info_span!(target: "leasehold", "leasehold.release"),
+            "release",
+            lock = %names,
+            outcome = Empty
+        ))
+    }
 }
 
 /// Something that is done with a lease: its span ends with this.
@@ -294,6 +368,23 @@ impl Step {
 impl Drop for Step {
     fn drop(&mut self) {
         self.span.record("outcome", self.outcome);
+        if ["failed", "lost", "unconfirmed"].contains(&self.outcome) {
+            self.span.record("error.type", self.outcome);
+            self.span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+/// What went wrong, as a word that stays.
+fn kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Contended => "contended",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::TooLate => "too_late",
+        ErrorKind::Lost => "lost",
+        ErrorKind::ShutDown => "shut_down",
+        ErrorKind::Auth => "auth",
+        ErrorKind::Misuse => "misuse",
     }
 }
 

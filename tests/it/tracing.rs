@@ -66,6 +66,61 @@ async fn a_lease_is_a_span_for_its_acquire_its_hold_and_its_release() {
     assert!(capture.events().is_empty() && capture.spans("leasehold.renew").is_empty());
 }
 
+/// https://opentelemetry.io/docs/specs/semconv/database/database-spans/
+#[tokio::test]
+async fn what_servers_are_asked_for_has_the_names_of_opentelemetry_too() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("a").await.unwrap();
+    guard.extend().await.unwrap();
+    locker.try_lock("a").await.unwrap_err();
+    guard.release().await.unwrap();
+    server.cli(&["RPUSH", "list", "x"]);
+    locker.lock("list").await.unwrap_err();
+    let calls = [
+        ("leasehold.acquire", "acquire"),
+        ("leasehold.renew", "renew"),
+        ("leasehold.release", "release"),
+    ];
+    for (span, operation) in calls {
+        let fields =
+            ["otel.kind", "db.system.name", "db.operation.name", "server.address", "server.port"];
+        let port = server.port().to_string();
+        let called = &capture.spans(span)[0];
+        let said = fields.map(|field| called.field(field));
+        assert_eq!(said, ["client", "redis", operation, "127.0.0.1", &port]);
+        assert_eq!([called.field("error.type"), called.field("otel.status_code")], ["", ""]);
+    }
+    let acquires = capture.spans("leasehold.acquire");
+    let wrong =
+        |span: usize| ["error.type", "otel.status_code"].map(|field| acquires[span].field(field));
+    assert_eq!(wrong(1), ["contended", ""]);
+    assert_eq!(wrong(2), ["misuse", "ERROR"]);
+    assert_eq!(capture.span("leasehold.hold").field("otel.kind"), "");
+}
+
+/// The hold has ended by then.
+#[tokio::test]
+async fn a_release_after_a_loss_is_a_span_of_its_callers() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    for waits in [true, false] {
+        let guard = locker.lock("a").await.unwrap();
+        server.cli(&["DEL", "a"]);
+        guard.extend().await.unwrap_err();
+        let released =
+            async { if waits { guard.release().await } else { guard.release_in_background() } };
+        released.instrument(info_span!("request")).await.unwrap_err();
+        let release = capture.spans("leasehold.release").pop().unwrap();
+        assert!(release.is_within(capture.spans("request").last().unwrap()));
+        let said = ["lock", "outcome", "error.type"].map(|field| release.field(field));
+        assert_eq!(said, ["a", "lost", "lost"]);
+    }
+    assert_eq!(capture.spans("leasehold.release").len(), 2);
+}
+
 #[tokio::test]
 async fn several_locks_are_one_span_and_an_unfenced_one_has_no_token() {
     let (capture, _captured) = Capture::start();

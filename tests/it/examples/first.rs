@@ -16,6 +16,25 @@ async fn the_quickstart_takes_a_lock_and_gives_it_back() {
 }
 
 #[tokio::test]
+async fn a_session_is_passed_on_and_taken_and_its_former_host_is_refused() {
+    let server = RedisServer::start();
+    let mut program = Program::example("session", &[("LEASEHOLD_URL", &server.url())]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    let said = [
+        "the first host works, after 0 steps",
+        "the second host may not: true",
+        "the second host goes on, after 1 steps",
+        "the third host takes it from second",
+        "the third host goes on, after 2 steps",
+    ];
+    assert_eq!(lines[..said.len()], said);
+    assert!(lines[5].starts_with("refused: token "), "{lines:?}");
+    assert!(lines[6].starts_with("the second host is told: "), "{lines:?}");
+    assert_eq!(server.cli_text(&["EXISTS", "example:session:42"]), "0", "it is given back");
+}
+
+#[tokio::test]
 async fn a_follower_of_a_lock_names_each_holder_and_ends_when_nobody_wants_it() {
     let server = RedisServer::start();
     let value = |label| format!("0123456789abcdef0123456789abcde{label}:{label}");
