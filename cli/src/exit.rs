@@ -16,7 +16,7 @@ const NO_INPUT: u8 = 66;
 /// Too few servers can be reached.
 pub const UNAVAILABLE: u8 = 69;
 /// The operating system refused something.
-const SYSTEM: u8 = 71;
+pub const SYSTEM: u8 = 71;
 /// A file cannot be written.
 const CANNOT_CREATE: u8 = 73;
 /// The lease was lost.

@@ -36,11 +36,17 @@ mod watch;
 mod words;
 
 use std::env;
+use std::fs::File;
+use std::io;
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::{CommandFactory, Parser};
 use exit::{End, Failure};
+
+const NO_RUNTIME: &str = "no runtime could be started";
+/// What a runtime with its signals opens.
+const DESCRIPTORS: usize = 8;
 
 fn main() -> ExitCode {
     let mut args = match Args::try_parse() {
@@ -48,10 +54,16 @@ fn main() -> ExitCode {
         Err(error) => return exit::of_usage(&error),
     };
     secret::hide(&mut args.servers.urls, args.command.foreign());
+    // A runtime that cannot open what it needs panics.
+    let room: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    if let Err(error) = room.map(drop) {
+        words::complain(&Failure::System(NO_RUNTIME, error).to_string());
+        return ExitCode::from(exit::SYSTEM);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(perform(args)),
-        Err(error) => Err(Failure::System("no runtime could be started", error)),
+        Err(error) => Err(Failure::System(NO_RUNTIME, error)),
     };
     match outcome {
         Ok(end) => end.of_ourselves(),

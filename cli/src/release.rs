@@ -7,15 +7,18 @@ use std::thread;
 
 use leasehold::Locker;
 use leasehold::inspect::{Broken, HolderView, LockState, LockView};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::exit::{CONFIGURATION, CONFLICT, End, Failure, UNAVAILABLE, USAGE};
+use crate::json::escape;
 use crate::look::{Look, complain_of};
 use crate::output::say;
 use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
-use crate::words::{complain, plain};
+use crate::watch::time;
+use crate::words::{complain, host, plain};
 
 /// Ends another client's lease, after showing whose it is and asking.
 ///
@@ -38,6 +41,10 @@ pub struct Release {
     /// Required: confirms that the lease is another client's
     #[arg(long, required = true)]
     force: bool,
+
+    /// Print JSON: what was released, from whom, and by whom
+    #[arg(long)]
+    json: bool,
 
     /// Release without asking
     #[arg(short, long)]
@@ -73,7 +80,7 @@ impl Release {
         };
         match decided {
             // From here on it is not left half done: it takes no longer than servers are waited for.
-            Decision::End(locker, view) => end(&locker, &view).await.map(End::Code),
+            Decision::End(locker, view) => self.end(&locker, &view).await.map(End::Code),
             Decision::Leave(code) => Ok(End::Code(code)),
         }
     }
@@ -82,7 +89,12 @@ impl Release {
         let locker = self.look.connect(servers).await?;
         let view = locker.inspect(self.name.as_bytes()).await?;
         if view.holders.is_empty() {
-            say(&show::whole(&view).join("\n"))?;
+            if self.json {
+                say(&in_json(&view, &[]))?;
+            } else {
+                say(&show::whole(&view).join("\n"))?;
+                say("nothing was released")?;
+            }
             let is_unknown = view.state == LockState::Unknown;
             return Ok(Decision::Leave(if is_unknown { UNAVAILABLE } else { 0 }));
         }
@@ -115,6 +127,41 @@ fn complain_of_all(view: &LockView) {
     let _ = writeln!(stderr(), "{}", show::whole(view).join("\n"));
 }
 
+impl Release {
+    /// Ends the leases that were shown, and says what became of them.
+    async fn end(&self, locker: &Locker, view: &LockView) -> Result<u8, Failure> {
+        let broken = locker.break_lease(view).await?;
+        let Broken { freed, failures, .. } = &broken;
+        complain_of(failures);
+        let name = plain(&view.name);
+        if self.json {
+            say(&in_json(view, freed))?;
+        } else if !freed.is_empty() {
+            let whose = view.holders.iter().map(|holder| {
+                let label = holder.holder.label.as_deref();
+                let label = label.map_or(String::new(), |label| format!(" ({label})"));
+                plain(format!("{}{label}", holder.holder.owner).as_bytes())
+            });
+            let whose = whose.collect::<Vec<_>>().join(" and ");
+            say(&format!(
+                "{name}: released on {} by {} at {}; it was held by {whose}",
+                freed.join(", "),
+                by(),
+                time()
+            ))?;
+        }
+        if !broken.is_complete() {
+            complain("too few servers answered: the lease may last until its TTL ends");
+            return Ok(UNAVAILABLE);
+        }
+        if freed.is_empty() {
+            complain(&format!("{name}: nothing was released, because that lease had ended before"));
+            return Ok(CONFLICT);
+        }
+        Ok(0)
+    }
+}
+
 async fn is_meant() -> Result<bool, Failure> {
     const WHAT_HAPPENS: &str = "
 If you go on, this lease ends now, and others can acquire the lock at once.
@@ -135,28 +182,30 @@ End the lease? [y/N] ";
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
-/// Ends the leases that were shown, and says what became of them.
-async fn end(locker: &Locker, view: &LockView) -> Result<u8, Failure> {
-    let broken = locker.break_lease(view).await?;
-    let Broken { freed, failures, .. } = &broken;
-    complain_of(failures);
-    let name = plain(&view.name);
-    if !freed.is_empty() {
-        let whose = view.holders.iter().map(|holder| {
-            let label =
-                holder.holder.label.as_deref().map_or(String::new(), |label| format!(" ({label})"));
-            plain(format!("{}{label}", holder.holder.owner).as_bytes())
-        });
-        let whose = whose.collect::<Vec<_>>().join(" and ");
-        say(&format!("{name}: released on {}; it was held by {whose}", freed.join(", ")))?;
-    }
-    if !broken.is_complete() {
-        complain("too few servers answered: the lease may last until its TTL ends");
-        return Ok(UNAVAILABLE);
-    }
-    if freed.is_empty() {
-        complain(&format!("{name}: nothing was released, because that lease had ended before"));
-        return Ok(CONFLICT);
-    }
-    Ok(0)
+/// Who ended it, and when, for those who ask later.
+fn by() -> String {
+    let user = nix::unistd::geteuid();
+    let name = nix::unistd::User::from_uid(user).ok().flatten().map(|user| user.name);
+    let name = name.unwrap_or_else(|| user.to_string());
+    format!("{name}@{}", host())
+}
+
+/// What was released where, as a program reads it.
+fn in_json(view: &LockView, freed: &[String]) -> String {
+    let holders = view
+        .holders
+        .iter()
+        .map(|holder| json!({ "owner": holder.holder.owner, "label": holder.holder.label }));
+    let name = String::from_utf8_lossy(&view.name);
+    escape(
+        &json!({
+            "name": name,
+            "released": !freed.is_empty(),
+            "servers": freed,
+            "holders": holders.collect::<Vec<_>>(),
+            "by": by(),
+            "at": time(),
+        })
+        .to_string(),
+    )
 }

@@ -71,7 +71,10 @@ fn page(lines: &[String], (rows, columns): (usize, usize)) -> String {
         if row > 0 {
             page.push_str("\r\n");
         }
-        page.extend(line.chars().take(columns));
+        // What has no room is marked.
+        let is_cut = line.chars().nth(columns).is_some();
+        page.extend(line.chars().take(columns - usize::from(is_cut)));
+        page.push_str(if is_cut { "…" } else { "" });
         page.push_str(CLEAR_REST_OF_LINE);
     }
     page.push_str(CLEAR_BELOW);
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn a_page_never_scrolls() {
         let lines = ["heading", "a long line", "no room"].map(str::to_owned);
-        assert_eq!(page(&lines, (2, 6)), "\x1b[Hheadin\x1b[K\r\na long\x1b[K\x1b[J");
+        assert_eq!(page(&lines, (2, 6)), "\x1b[Hheadi…\x1b[K\r\na lon…\x1b[K\x1b[J");
         assert_eq!(page(&[], (2, 6)), "\x1b[H\x1b[J");
     }
 }

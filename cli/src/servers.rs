@@ -113,7 +113,12 @@ enum Switch {
 impl Servers {
     /// A locker on these servers that is still to be connected.
     pub fn builder(&self) -> Result<Builder, Failure> {
-        let builder = Locker::builder().nodes(self.urls.iter().map(String::as_str));
+        // Between two spaces of LEASEHOLD_URL there is none.
+        let urls = self.urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty());
+        if urls.clone().next().is_none() {
+            return Err(Failure::Options("no URL was given: LEASEHOLD_URL, or --url, is empty"));
+        }
+        let builder = Locker::builder().nodes(urls);
         let mut builder = builder.key_prefix(self.key_prefix.as_bytes());
         if let Some(servers) = self.quorum {
             builder = builder.quorum(servers);
@@ -188,6 +193,8 @@ impl Servers {
 
 fn first_line(file: &Path) -> io::Result<String> {
     let text = std::fs::read_to_string(file)?;
+    // Some editors begin a file with a mark of its encoding.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 

@@ -244,7 +244,7 @@ impl Watch {
 
 /// The present in UTC, such as `2026-01-31T23:59:59Z`.
 #[expect(clippy::disallowed_methods, reason = "it is told, and nothing is decided by it")]
-fn time() -> String {
+pub fn time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     in_words(now.as_secs())
 }

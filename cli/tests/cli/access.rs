@@ -113,3 +113,48 @@ async fn what_the_doctor_advises_can_be_asked_of_run() {
     assert!(refused != 0 && why.contains("restart"), "{why}");
     assert_eq!(run(&["--restart-quarantine", "off"]).await, (0, String::new()));
 }
+
+/// As a shell puts a variable together of others that are empty.
+#[tokio::test]
+async fn spaces_around_urls_are_none_and_no_url_is_an_error() {
+    let server = RedisServer::start();
+    let url = server.url();
+    for urls in [format!(" {url}"), format!("{url} "), format!("{url}  ")] {
+        let done = output(&mut leasehold(&urls, &["run", "-n", "a", "true"])).await;
+        assert_eq!((code(&done), &*stderr(&done)), (0, ""), "{urls:?}");
+    }
+    let other = RedisServer::start();
+    let both = format!("{url}  {}", other.url());
+    let done =
+        output(&mut leasehold(&both, &["--restart-quarantine", "off", "run", "a", "true"])).await;
+    assert_eq!((code(&done), &*stderr(&done)), (0, ""));
+    for urls in ["", " "] {
+        let done = output(&mut leasehold(urls, &["run", "-n", "a", "true"])).await;
+        assert!(code(&done) == 78 && stderr(&done).contains("LEASEHOLD_URL"), "{done:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_file_may_begin_with_a_mark_of_its_encoding() {
+    let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let directory = Directory::new();
+    directory.write("password", "\u{feff}secret\r\n");
+    let file = directory.file("password");
+    let url = format!("redis://{}", server.address());
+    let words = ["--password-file", file.to_str().unwrap(), "run", "-n", "a", "true"];
+    let done = output(&mut leasehold(&url, &words)).await;
+    assert_eq!((code(&done), &*stderr(&done)), (0, ""));
+}
+
+/// Of files: a runtime would panic.
+#[tokio::test]
+async fn a_process_that_may_open_too_few_files_says_so() {
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    for files in [4, 6, 8] {
+        let line = format!("ulimit -n {files}; exec {binary} inspect a");
+        let mut shell = tokio::process::Command::new("sh");
+        let done = output(shell.args(["-c", &line]).env("RUST_BACKTRACE", "0")).await;
+        assert_eq!(code(&done), 71, "{done:?}");
+        assert!(stderr(&done).starts_with("leasehold: no runtime could be started: "), "{done:?}");
+    }
+}

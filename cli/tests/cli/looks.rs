@@ -366,7 +366,7 @@ async fn what_is_wrong_is_said_with_a_code_of_its_own() {
     assert_eq!(server.cli_text(&["GET", "plain"]), "text");
     said(&url, &["release", "--force", "--yes", "--foreign", "plain"]).await;
     assert!(is_free(&server, "plain"));
-    assert_eq!(said(&url, &["release", "--force", "plain"]).await, "plain: free\n");
+    assert_eq!(said(&url, &["release", "--force", "plain"]).await, "plain: free\nnothing was released\n");
 }
 
 #[tokio::test]
@@ -491,4 +491,36 @@ async fn completions_and_manual_are_made_of_what_reads_the_command_line() {
     std::fs::remove_dir_all(&directory).unwrap();
     let nowhere = output(&mut leasehold("", &["man", "/nowhere/at/all"])).await;
     assert_eq!(code(&nowhere), 71, "{nowhere:?}");
+}
+
+#[tokio::test]
+async fn a_release_says_what_it_did_and_who_did_it_and_that_there_was_nothing_to_do() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let words = ["release", "--force", "--yes", "job"];
+    let in_json = ["release", "--force", "--yes", "--json", "job"];
+    for expected in ["job: free", "job: released on "] {
+        let _held = match expected {
+            "job: free" => None,
+            _ => Some(hold(&server, "job").await),
+        };
+        let done = output(&mut leasehold(&url, &words)).await;
+        assert_eq!(code(&done), 0, "{done:?}");
+        let (said, is_free) = (stdout(&done), expected == "job: free");
+        assert!(said.starts_with(expected), "{said}");
+        assert_eq!(said.ends_with("\nnothing was released\n"), is_free, "{said}");
+        assert_eq!(said.contains(" by ") && said.contains("Z; it was held by "), !is_free, "{said}");
+    }
+    let json = async || -> Value {
+        let done = output(&mut leasehold(&url, &in_json)).await;
+        assert_eq!((code(&done), stderr(&done)), (0, String::new()));
+        serde_json::from_str(&stdout(&done)).unwrap()
+    };
+    assert_eq!(json().await["released"], false);
+    let _held = hold(&server, "job").await;
+    let released = json().await;
+    assert_eq!((&released["released"], &released["name"]), (&true.into(), &"job".into()));
+    assert_eq!(released["servers"][0], server.address().to_string());
+    assert!(released["holders"][0]["owner"].is_string() && released["by"].is_string());
+    assert!(released["at"].as_str().unwrap().ends_with('Z'), "{released}");
 }
