@@ -7,7 +7,7 @@ use leasehold_resp::Frame;
 
 use super::locker::Locker;
 use crate::machine::{self, CallId, Machine};
-use crate::net::outcome::{Failure, Fault};
+use crate::net::fault::Fault;
 use crate::net::reason::Reason;
 
 /// A question that was put to one server, until it is forgotten.
@@ -61,7 +61,7 @@ impl Call {
             Err(_) => {
                 self.is_late = true;
                 let greeting = driver.look(|machine| machine.greeted_in(self.id));
-                Err(Reason::NoReply(Failure::Unknown(Fault::of_late(most, greeting))))
+                Err(Reason::NoReply(Fault::of_late(most, greeting)))
             }
         }
     }

@@ -15,8 +15,8 @@ use super::threads::{park, spawn};
 use crate::clock;
 use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
 use crate::machine::{Handshake, Login, Settings};
+use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::Fault as NetFault;
 use crate::net::transport::lookup::in_order;
 #[cfg(not(test))]
 use crate::net::transport::lookup::lookup_host;

@@ -20,8 +20,8 @@ use crate::driver::opening::{Opened, Unopened};
 use crate::endpoint::credentials::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
+use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::policy::Moment;
 use crate::shutdown::Shutdown;
 
@@ -336,7 +336,7 @@ impl Shared {
                 }
                 ended => {
                     let fault = ended.map_or_else(NetFault::from, |_| NetFault::ClosedByServer);
-                    let why = Some(OpenError::from(Failure::Unknown(fault)));
+                    let why = Some(OpenError::from(fault));
                     state.wires[link] = Wire { why, ..Wire::default() };
                     state.machine.disconnected(link, Fault::Closed, now);
                     return self.carry_out(state, now);

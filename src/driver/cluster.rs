@@ -25,8 +25,8 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Report, ServerReport, Vote};
 use crate::extra::cluster::route;
 use crate::machine::{Call, CallId, Machine, Settings};
+use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault};
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
@@ -243,7 +243,7 @@ impl Keeper {
             Ok((link, called)) => self.driver.upgrade().ok_or_else(gone)?.replied(link, &called),
             Err(_) => {
                 asked.is_late = true;
-                Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(within))))
+                Err(Reason::NoReply(Fault::Timeout(within)))
             }
         }
     }

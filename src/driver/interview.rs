@@ -12,7 +12,7 @@ use super::opening::{Halves, Opened, Opening, Unopened, exchange};
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::machine::{Fault as Broken, Settings};
-use crate::net::outcome::{Failure, Fault};
+use crate::net::fault::Fault;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
@@ -74,7 +74,7 @@ impl Interview {
         &mut self,
         commands: &[&[&[u8]]],
         within: Duration,
-    ) -> Result<Vec<Frame>, Failure> {
+    ) -> Result<Vec<Frame>, Fault> {
         let asked_at = clock::now();
         commands.iter().for_each(|words| self.opened.handshake.ask(words, asked_at));
         let mut replies = Vec::with_capacity(commands.len());
@@ -99,7 +99,7 @@ impl Interview {
         &mut self,
         channel: &[u8],
         within: Duration,
-    ) -> Result<Option<ServerError>, Failure> {
+    ) -> Result<Option<ServerError>, Fault> {
         let asked_at = clock::now();
         self.opened.handshake.ask(&[b"SUBSCRIBE", channel], asked_at);
         let says = |item: &Frame, text: &[u8]| item.as_bytes().is_some_and(|it| it[..] == *text);
@@ -113,14 +113,14 @@ impl Interview {
                         _ => {}
                     },
                     (_, Some(text)) => return Ok(Some(ServerError::new(text))),
-                    _ => return Err(Failure::Unknown(Fault::Unexpected)),
+                    _ => return Err(Fault::Unexpected),
                 }
             }
         }
     }
 
     /// What comes next of what was asked for.
-    async fn hear(&mut self, asked_at: Moment, within: Duration) -> Result<Vec<Frame>, Failure> {
+    async fn hear(&mut self, asked_at: Moment, within: Duration) -> Result<Vec<Frame>, Fault> {
         let Opened { socket, bytes, handshake } = &mut self.opened;
         let left = asked_at.after(within).since(clock::now());
         let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
@@ -134,6 +134,6 @@ impl Interview {
             Ok(Err(error)) => error.into(),
             Err(_) => Fault::of_late(within, handshake.greeted_in()),
         };
-        Err(Failure::Unknown(fault))
+        Err(fault)
     }
 }

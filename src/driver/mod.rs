@@ -46,8 +46,8 @@ pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
 use crate::machine::{Effect, Fault, Handshake, LeaseId, Machine};
+use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::transport::ReadHalf;
 use crate::policy::Moment;
 use crate::spans::Holds;
@@ -449,7 +449,7 @@ impl Task {
             };
             self.readers[link] = None;
             shared.meter.logins().forget(state.machine.address(link));
-            let why = OpenError::from(Failure::Unknown(fault));
+            let why = OpenError::from(fault);
             let writer = state.wires[link].writer.take();
             state.wires[link].why = Some(why);
             state.machine.disconnected(link, Fault::Closed, now);

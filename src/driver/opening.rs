@@ -17,8 +17,8 @@ use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
+use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::reason::Reason;
 use crate::net::tls::Client;
 use crate::net::transport::{
@@ -66,7 +66,7 @@ impl Unopened {
 
     /// A connection has ended in its handshake.
     pub(crate) fn ended(handshake: &Handshake, fault: NetFault, may_be_tls: bool) -> Self {
-        let broken = || OpenError::from(Failure::Unknown(fault)).or_tls_expected(may_be_tls);
+        let broken = || OpenError::from(fault).or_tls_expected(may_be_tls);
         handshake.farewell().map_or_else(|| broken().into(), Self::from)
     }
 

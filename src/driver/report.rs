@@ -15,8 +15,8 @@ use crate::error::{Report, ServerReport, Vote};
 use crate::extra::sharing;
 use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
 use crate::names::Names;
+use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::{Refusal, Unfit};
@@ -211,11 +211,11 @@ impl Servers {
             Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
-                Reason::NoReply(Failure::Unknown(NetFault::of_late(within, *greeting)))
+                Reason::NoReply(NetFault::of_late(within, *greeting))
             }
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
-            Said::Unknown(fault) => Reason::NoReply(Failure::Unknown(self.end_by(*fault))),
+            Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
             Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
@@ -271,10 +271,7 @@ impl Servers {
             }
             Some(Fault::Unexpected(step)) => OpenError::Unexpected { step: step.name() },
             Some(Fault::HeldUp) => OpenError::ScriptsHeldUp(scripts_within(self.connect_timeout)),
-            Some(Fault::Silent | Fault::Misplaced) => {
-                OpenError::Broken(Failure::Unknown(self.end_by(fault)))
-            }
-            Some(Fault::Garbled(_)) => Failure::Unknown(self.end_by(fault)).into(),
+            Some(Fault::Silent | Fault::Misplaced | Fault::Garbled(_)) => self.end_by(fault).into(),
             Some(Fault::Undialled { .. } | Fault::Late | Fault::Closed) => {
                 why().unwrap_or(OpenError::Connecting)
             }

@@ -14,8 +14,8 @@ use crate::endpoint::{InvalidEndpoint, Part};
 use crate::error::value::check_label;
 use crate::locker::Locker;
 use crate::names::InvalidName;
+use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault};
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
@@ -60,7 +60,7 @@ fn error_texts_change_only_on_purpose() {
             ("What a shutdown released: leasehold::Shutdown", shutdowns()),
             ("Why there is no connection", connections()),
             ("Why there is no connection over TLS", tls_faults()),
-            ("Why a command has no reply", outcomes()),
+            ("Why a command has no reply", faults()),
             ("What a server's bytes did wrong", decoding()),
             ("What servers refuse, in their words, and the cure", refusals()),
             ("What a Cluster's node did wrong", maps()),
@@ -187,7 +187,7 @@ fn shutdowns() -> Vec<String> {
 fn reasons() -> Vec<String> {
     let mut all = each![
         Reason::NoConnection(_) => Reason::NoConnection(OpenError::Connecting),
-        Reason::NoReply(_) => Reason::NoReply(Failure::Unknown(Fault::ClosedByServer)),
+        Reason::NoReply(_) => Reason::NoReply(Fault::ClosedByServer),
         Reason::Unexpected => Reason::Unexpected,
         Reason::Unanswered => Reason::Unanswered,
         Reason::BreakerOpen(_) => Reason::BreakerOpen(ms(1_250)),
@@ -225,7 +225,7 @@ fn unfit() -> Vec<String> {
 }
 
 fn connections() -> Vec<String> {
-    let broken = || Failure::Unknown(Fault::ClosedByServer);
+    let broken = || Fault::ClosedByServer;
     each![
         OpenError::Timeout(_) => OpenError::Timeout(ms(2_000)),
         OpenError::ScriptsHeldUp(_) => OpenError::ScriptsHeldUp(ms(1_000)),
@@ -263,8 +263,8 @@ fn tls_faults() -> Vec<String> {
     ]
 }
 
-fn outcomes() -> Vec<String> {
-    let mut all = each![
+fn faults() -> Vec<String> {
+    each![
         Fault::Timeout(_) => Fault::Timeout(ms(500)),
         Fault::TooFar { .. } => Fault::TooFar { within: ms(500), greeting: ms(620) },
         Fault::Silent(_) => Fault::Silent(ms(1_000)),
@@ -274,11 +274,7 @@ fn outcomes() -> Vec<String> {
         Fault::Unsolicited => Fault::Unsolicited,
         Fault::Misplaced => Fault::Misplaced,
         Fault::Unexpected => Fault::Unexpected,
-    ];
-    all.extend(each![
-        Failure::Unknown(_) => Failure::Unknown(Fault::Timeout(ms(500))),
-    ]);
-    all
+    ]
 }
 
 /// Of another crate, whose new variants are not noticed here.

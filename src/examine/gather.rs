@@ -10,7 +10,7 @@ use super::failover::NODE_TIMEOUT;
 use super::scratch::{Scratch, are_channels_denied, hearing};
 use crate::clock;
 use crate::driver::interview::Interview;
-use crate::net::outcome::{Failure, Fault};
+use crate::net::fault::Fault;
 use crate::net::refusal::ServerError;
 
 /// Round trips that are measured: one that was disturbed does not mislead their median.
@@ -79,7 +79,7 @@ impl Questions<'_> {
         let channel = format!("leasehold:{:032x}", u128::from_ne_bytes(clock::random_id()));
         match interview.subscribe(channel.as_bytes(), self.within).await {
             Ok(refused) => Ok(refused),
-            Err(Failure::Unknown(Fault::Timeout(_) | Fault::TooFar { .. })) => {
+            Err(Fault::Timeout(_) | Fault::TooFar { .. }) => {
                 Err("the server did not carry out SUBSCRIBE in time".to_owned())
             }
             Err(failure) => Err(failure.to_string()),
@@ -132,7 +132,7 @@ impl Questions<'_> {
 
     async fn ask(&self, interview: &mut Interview, command: &[&[u8]]) -> Result<Frame, Stopped> {
         let reply = self.ask_together(interview, &[command]).await?.pop();
-        reply.ok_or_else(|| Failure::Unknown(Fault::Unexpected).to_string())
+        reply.ok_or_else(|| Fault::Unexpected.to_string())
     }
 
     /// In one write, to be answered in time.

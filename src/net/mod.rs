@@ -4,12 +4,12 @@
 //! connect again: the machine decides that.
 //!
 //! `transport` opens sockets, by `tls` where that is wanted, and an `open_error` says why there is none; `limits` knows how
-//! large a reply may be; `refusal` is what a server refused, `outcome` why a command has no reply, `reason` which party failed.
+//! large a reply may be; `refusal` is what a server refused, `fault` why a command has no reply, `reason` which party failed.
 
+pub mod fault;
 #[cfg(any(test, feature = "cluster", feature = "sentinel"))]
 pub mod limits;
 pub mod open_error;
-pub mod outcome;
 pub(crate) mod reason;
 pub mod refusal;
 #[cfg(feature = "tls")]

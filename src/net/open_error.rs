@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_resp::DecodeError;
 
-use crate::net::outcome::{Failure, Fault};
+use crate::net::fault::Fault;
 use crate::net::refusal::ServerError;
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
@@ -50,7 +50,7 @@ pub enum OpenError {
         "the server closed the connection during the handshake ({0}): \
          if it speaks TLS on this port, use rediss://"
     )]
-    HungUp(Failure),
+    HungUp(Fault),
     /// What answers is another kind of server, such as one for the web.
     #[error("no Redis answers on this port ({0}): give the address of a Redis or Valkey server")]
     NotRedis(DecodeError),
@@ -64,7 +64,7 @@ pub enum OpenError {
     RuntimeGone,
     /// The connection broke in the handshake.
     #[error("the connection broke during the handshake: {0}")]
-    Broken(Failure),
+    Broken(Fault),
     /// The server refused a step of the handshake.
     #[error("the server refused {step}: {error}")]
     Refused {
@@ -84,17 +84,16 @@ pub enum OpenError {
     },
 }
 
-impl From<Failure> for OpenError {
-    fn from(failure: Failure) -> Self {
-        let Failure::Unknown(fault) = &failure;
-        let objection = match fault {
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> Self {
+        let objection = match &fault {
             // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
             Fault::Io(error) => Self::of_tls(error),
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
             Fault::Decode(error @ DecodeError::UnknownType(_)) => Some(Self::NotRedis(*error)),
             _ => None,
         };
-        objection.unwrap_or(Self::Broken(failure))
+        objection.unwrap_or(Self::Broken(fault))
     }
 }
 
@@ -130,10 +129,8 @@ impl OpenError {
     /// Many servers of TLS just hang up on a client that does not speak TLS.
     pub(crate) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {
-            Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))
-                if may_be_tls =>
-            {
-                Self::HungUp(failure)
+            Self::Broken(fault @ (Fault::ClosedByServer | Fault::Io(_))) if may_be_tls => {
+                Self::HungUp(fault)
             }
             other => other,
         }

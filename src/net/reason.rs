@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::fault::Fault;
 use super::open_error::OpenError;
-use super::outcome::Failure;
 use super::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use super::tls::TlsFault;
@@ -15,7 +15,7 @@ use crate::policy::fitness::Refusal;
 #[derive(Clone, Debug)]
 pub(crate) enum Reason {
     NoConnection(OpenError),
-    NoReply(Failure),
+    NoReply(Fault),
     Refused(ServerError),
     /// The nodes of a Cluster redirect to one another in a circle.
     Unsettled(ServerError),
@@ -86,7 +86,7 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoConnection(error) => error.fmt(f),
-            Self::NoReply(failure) => failure.fmt(f),
+            Self::NoReply(fault) => write!(f, "outcome unknown: {fault}"),
             Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
             Self::Unanswered => {
                 f.write_str("outcome unknown: no reply within the caller's time limit")

@@ -16,9 +16,9 @@ use crate::driver::dialling::log_in;
 use crate::driver::opening::{Halves, exchange};
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
+use crate::net::fault::Fault;
 use crate::net::limits::OF_LISTS;
 use crate::net::open_error::OpenError;
-use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
 use crate::net::tls::Client;
 use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, open};
@@ -195,7 +195,7 @@ impl Line {
             if self.open > 0 {
                 self.reply().await?;
             } else if !self.next().await?.is_push() {
-                return Err(Failure::Unknown(Fault::Unsolicited).into());
+                return Err(Fault::Unsolicited.into());
             }
         }
         Ok(())
@@ -243,7 +243,7 @@ impl Line {
 
     /// The next thing that comes.
     async fn next(&mut self) -> Result<Frame, OpenError> {
-        let broken = |fault| OpenError::from(Failure::Unknown(fault));
+        let broken = |fault| OpenError::from(fault);
         loop {
             if let Some(mut frame) =
                 self.decoder.decode(&mut self.bytes).map_err(|it| broken(it.into()))?

@@ -1,4 +1,4 @@
-//! Why a command has no reply.
+//! What goes wrong on a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,6 @@ use leasehold_resp::DecodeError;
 use crate::policy::Units;
 
 /// Why a command has no reply.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
-    /// Some or all of it was sent: the server may have run it, may still, or never will.
-    #[error("outcome unknown: {0}")]
-    Unknown(Fault),
-}
-
-/// What went wrong on a connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
