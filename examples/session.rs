@@ -7,7 +7,7 @@
 //! - *Ownership.* The lease is renewed for as long as the host works. A host that dies loses it after the TTL.
 //! - *Ticket.* A host that is told to end makes a ticket of its lock, and sends it to the host that is to go on: nobody
 //!   comes between the two.
-//! - *Takeover.* A user who is at another host by now does not wait for a host that is stuck: `steal` ends its lease.
+//! - *Takeover.* A user that is at another host by now does not wait for a host that is stuck: `steal` ends its lease.
 //!   That breaks exclusion on purpose, for a moment.
 //! - *Fence.* So the store of the session keeps the largest token that it has seen, from each owner's first read on, and
 //!   refuses the late writes of the owner before.

@@ -188,6 +188,32 @@ impl<F: Fencing> Guard<F> {
         self.lease.lost().await
     }
 
+    /// A token that is cancelled when the lease is lost, and when the guard is released or dropped: for tasks, threads and
+    /// requests elsewhere, which [`Guard::run`] cannot end. Each call returns the same token, as a clone.
+    ///
+    /// It is cancelled before the release is sent. A task of the locker's runtime waits for the loss, as in
+    /// [`Guard::lost`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard, parts: Vec<u32>) -> Result<(), leasehold::Error> {
+    /// # async fn rebuild(part: u32) {}
+    /// let mut tasks = tokio::task::JoinSet::new();
+    /// for part in parts {
+    ///     let lost = guard.cancellation_token();
+    ///     tasks.spawn(async move { lost.run_until_cancelled(rebuild(part)).await });
+    /// }
+    /// tasks.join_all().await;
+    /// guard.release().await
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio-util")]
+    #[must_use]
+    pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
+        self.cancelling.get_or_init(|| cancelling::Cancelling::of(&self.lease)).token()
+    }
+
     /// Does `work` while the lease holds; cancels `work` if the lease is lost.
     ///
     /// To cancel means to drop the future, so `work` ends at its next `.await`. A task from

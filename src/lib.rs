@@ -84,6 +84,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
+    not(all(feature = "full", feature = "testing")),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "what a feature adds is linked to where it is: the build with all features has all links"
+    )
+)]
+#![cfg_attr(
     not(all(
         feature = "cluster",
         feature = "election",

@@ -174,7 +174,7 @@ impl Names {
     }
 
     /// Names that stand where there are none, of what is never asked for.
-    #[cfg(any(test, feature = "family"))]
+    #[cfg(any(test, feature = "election", feature = "family"))]
     pub(crate) fn of_nothing() -> Self {
         Self::new(b"", b"-").expect("it is a name")
     }

@@ -8,9 +8,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(any(test, feature = "sharing"))]
 use tokio_util::sync::DropGuard;
 
-use super::Guard;
 use crate::api::Lease;
-use crate::fencing::Fencing;
 
 /// The token of one lease. Dropping it cancels the token.
 pub(super) struct Cancelling {
@@ -35,6 +33,15 @@ impl Drop for Part {
 }
 
 impl Cancelling {
+    /// A new token, which a task of the locker's runtime cancels at the loss.
+    pub(super) fn of(lease: &Lease) -> Self {
+        Self::begin(lease, CancellationToken::new())
+    }
+
+    pub(super) fn token(&self) -> CancellationToken {
+        self.part.token.clone()
+    }
+
     fn begin(lease: &Lease, token: CancellationToken) -> Self {
         let part = Part { token, is_armed: Arc::new(AtomicBool::new(true)) };
         let watcher = lease.drop_at_loss(part.clone());
@@ -58,33 +65,5 @@ impl Cancelling {
 impl Drop for Cancelling {
     fn drop(&mut self) {
         self.watcher.abort();
-    }
-}
-
-impl<F: Fencing> Guard<F> {
-    /// A token that is cancelled when the lease is lost, and when the guard is released or dropped: for tasks, threads and
-    /// requests elsewhere, which [`Guard::run`] cannot end. Each call returns the same token, as a clone.
-    ///
-    /// It is cancelled before the release is sent. A task of the locker's runtime waits for the loss, as in
-    /// [`Guard::lost`].
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(guard: leasehold::Guard, parts: Vec<u32>) -> Result<(), leasehold::Error> {
-    /// # async fn rebuild(part: u32) {}
-    /// let mut tasks = tokio::task::JoinSet::new();
-    /// for part in parts {
-    ///     let lost = guard.cancellation_token();
-    ///     tasks.spawn(async move { lost.run_until_cancelled(rebuild(part)).await });
-    /// }
-    /// tasks.join_all().await;
-    /// guard.release().await
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn cancellation_token(&self) -> CancellationToken {
-        let begin = || Cancelling::begin(&self.lease, CancellationToken::new());
-        self.cancelling.get_or_init(begin).part.token.clone()
     }
 }
