@@ -366,7 +366,10 @@ async fn what_is_wrong_is_said_with_a_code_of_its_own() {
     assert_eq!(server.cli_text(&["GET", "plain"]), "text");
     said(&url, &["release", "--force", "--yes", "--foreign", "plain"]).await;
     assert!(is_free(&server, "plain"));
-    assert_eq!(said(&url, &["release", "--force", "plain"]).await, "plain: free\nnothing was released\n");
+    assert_eq!(
+        said(&url, &["release", "--force", "plain"]).await,
+        "plain: free\nnothing was released\n"
+    );
 }
 
 #[tokio::test]
@@ -509,7 +512,11 @@ async fn a_release_says_what_it_did_and_who_did_it_and_that_there_was_nothing_to
         let (said, is_free) = (stdout(&done), expected == "job: free");
         assert!(said.starts_with(expected), "{said}");
         assert_eq!(said.ends_with("\nnothing was released\n"), is_free, "{said}");
-        assert_eq!(said.contains(" by ") && said.contains("Z; it was held by "), !is_free, "{said}");
+        assert_eq!(
+            said.contains(" by ") && said.contains("Z; it was held by "),
+            !is_free,
+            "{said}"
+        );
     }
     let json = async || -> Value {
         let done = output(&mut leasehold(&url, &in_json)).await;
