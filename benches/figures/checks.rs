@@ -37,7 +37,7 @@ pub fn run(server: &RedisServer, scripts: &Scripts) {
         // One command takes the lock and one gives it back: of a fenced one, both are scripts.
         assert_eq!(ours.len(), theirs.len(), "{ours:?}");
         let taken = match kind {
-            Kind::Fenced => &ours[0][..2] == ["EVALSHA", &scripts.acquire],
+            Kind::Fenced => ours[0][..2] == ["EVALSHA", &scripts.acquire],
             Kind::Unfenced => ours.first() == theirs.first(),
         };
         assert!(taken, "{ours:?}");

@@ -30,7 +30,8 @@ impl Front {
         files: &[(&str, &str)],
     ) -> Option<Self> {
         let Some(path) = found(program) else {
-            writeln!(std::io::stderr(), "NOT TRIED without {program}: scripts/setup.sh {program}").ok();
+            writeln!(std::io::stderr(), "NOT TRIED without {program}: scripts/setup.sh {program}")
+                .ok();
             return None;
         };
         let directory = std::env::temp_dir().join(unique_name("leasehold-front"));
