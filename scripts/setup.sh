@@ -4,6 +4,7 @@
 # Installs redis-server where it is missing; says nothing where nothing is to do.
 #   scripts/setup.sh                          that
 #   scripts/setup.sh postgresql python npm    and what some examples need, or some of it
+#   scripts/setup.sh haproxy stunnel4 nutcracker  and the proxies that tests put before servers
 #   scripts/setup.sh etcd-server nats-server  and what scripts/bench.sh alternatives needs
 #   scripts/setup.sh servers                  and the servers of scripts/server.sh; or one, by its name
 # With LEASEHOLD_TEST_SERVER, tests start the server with that path in the place of redis-server.
@@ -84,6 +85,8 @@ has() {
     nats-server) command -v nats-server >/dev/null ;;
     zookeeper) [ -e /usr/share/java/zookeeper.jar ] ;;
     protobuf-compiler) command -v protoc >/dev/null ;;
+    haproxy | nutcracker) [ -x "/usr/sbin/$1" ] ;;
+    stunnel4) [ -x /usr/bin/stunnel4 ] ;;
     libprotobuf-dev) [ -e /usr/include/google/protobuf/descriptor.proto ] ;;
     *)
         complain "unknown: $1"

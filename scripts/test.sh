@@ -5,5 +5,5 @@
 #   scripts/test.sh -- harness::        tests with "harness::" in their names
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh postgresql python npm
+scripts/setup.sh postgresql python npm haproxy stunnel4 nutcracker
 exec cargo test --workspace --all-features --locked "$@"

@@ -48,7 +48,8 @@ pub enum OpenError {
     /// The server may speak TLS, and we did not; or be about to end.
     #[error(
         "the server closed the connection during the handshake ({0}): \
-         if it speaks TLS on this port, use rediss://"
+         if it speaks TLS on this port, use rediss://; if it is a proxy that closes at commands that it does not know, \
+         such as twemproxy, give a server's own address"
     )]
     HungUp(Fault),
     /// What answers is another kind of server, such as one for the web.

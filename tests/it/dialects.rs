@@ -1,6 +1,8 @@
 //! Servers, and proxies before them, that put HELLO's refusal in words of their own: a real server behind a
 //! scripted one.
 
+#[cfg(unix)]
+mod fronts;
 #[cfg(all(
     feature = "election",
     feature = "family",

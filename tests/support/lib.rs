@@ -19,6 +19,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod fleet;
+pub mod front;
 pub mod leases;
 pub mod old;
 pub mod ports;

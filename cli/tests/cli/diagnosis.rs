@@ -1,5 +1,6 @@
 //! What the doctor says of servers that something is wrong with, and that nothing is once its cure was tried.
 
+use std::io::Write;
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -102,8 +103,8 @@ async fn a_cluster_that_lacks_a_master_grants_what_the_others_can() {
     assert_eq!(tolerance.severity, Severity::Warning);
     assert!(tolerance.reason.contains("2 of 3 masters can grant locks"), "{tolerance}");
     let locker = soon("a locker", Locker::connect(&cluster.url())).await.unwrap();
-    let name = ["b", "c", "d", "e"].into_iter();
-    let name = name.filter(|name| cluster.master_of(cluster.slot(name)) != dead).next().unwrap();
+    let mut names = ["b", "c", "d", "e"].into_iter();
+    let name = names.find(|name| cluster.master_of(cluster.slot(name)) != dead).unwrap();
     soon("a lock", locker.lock(name).into_future()).await.unwrap().release().await.unwrap();
     cluster.restart(dead);
     let is_good = async || wrong(&examine(&of([cluster.url()])).await).is_empty();
@@ -149,7 +150,8 @@ fn address() -> Option<String> {
 #[tokio::test]
 async fn a_server_in_protected_mode_is_said_to_be() {
     let Some(host) = address() else {
-        return println!("NOT TRIED on a machine without a network");
+        writeln!(std::io::stderr(), "NOT TRIED on a machine without a network").unwrap();
+        return;
     };
     let server = fit();
     for (setting, value) in [("bind", &*format!("127.0.0.1 {host}")), ("protected-mode", "yes")] {
