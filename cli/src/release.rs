@@ -42,7 +42,7 @@ pub struct Release {
     #[arg(long, required = true)]
     force: bool,
 
-    /// Print JSON: what was released, from whom, and by whom
+    /// Print JSON: what was released, its holders, and the user that released it
     #[arg(long)]
     json: bool,
 
@@ -182,7 +182,7 @@ End the lease? [y/N] ";
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
-/// Who ended it, and when, for those who ask later.
+/// The user and the host that ended it.
 fn by() -> String {
     let user = nix::unistd::geteuid();
     let name = nix::unistd::User::from_uid(user).ok().flatten().map(|user| user.name);

@@ -240,7 +240,7 @@ fn commands(facts: &Facts) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding::note(Check::Commands, reason))
 }
 
-/// Whether a server that says so carries nothing out, whoever asks.
+/// Whether a server that says so carries no command out, of any user's.
 fn is_held_up(words: &str) -> bool {
     ["BUSY", "LOADING", "MASTERDOWN"].iter().any(|word| words.starts_with(word))
 }

@@ -92,7 +92,7 @@ pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize, waiting: 
     }
 }
 
-/// What is to be said of a Cluster of so many masters, of which some can grant locks, and others cannot.
+/// What is to be said of a Cluster in which some masters can grant locks, and others cannot.
 pub(super) fn partly(masters: usize, granting: usize) -> Option<Finding> {
     (0 < granting && granting < masters).then(|| {
         let reason = format!(
