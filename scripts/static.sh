@@ -46,10 +46,10 @@ if [ "${1:-}" != --archive ]; then
 fi
 # Beside Cargo.toml's [package.metadata.binstall], which says how it is called and what is in it.
 name=leasehold-$target
-rm -rf "$target_dir/dist"
-mkdir -p "$target_dir/dist/$name"
-cp "$program" LICENSE-APACHE LICENSE-MIT "$target_dir/dist/$name"
-cd "$target_dir/dist"
+rm -rf "$target_dir/static"
+mkdir -p "$target_dir/static/$name"
+cp "$program" LICENSE-APACHE LICENSE-MIT "$target_dir/static/$name"
+cd "$target_dir/static"
 tar -czf "$name.tar.gz" "$name"
 sha256sum "$name.tar.gz" >"$name.tar.gz.sha256"
-echo "$target_dir/dist/$name.tar.gz"
+echo "$target_dir/static/$name.tar.gz"
