@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 # The largest is the library: 450 kB of it is what a build with all features reads, comments and unit tests within files
 # among that.
-BYTES_MAX=550000
+BYTES_MAX=560000
 
 target_dir=${CARGO_TARGET_DIR:-$PWD/target}
 # A directory of its own: to cargo a version that was packed once never changes.
