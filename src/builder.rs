@@ -59,6 +59,8 @@ pub struct Builder {
     defaults: Defaults,
     max_ttl: Option<Duration>,
     restart_quarantine: Option<bool>,
+    #[cfg(feature = "grace")]
+    failover_grace: bool,
     refuse_evicting: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
@@ -92,6 +94,8 @@ impl Builder {
             defaults,
             max_ttl: None,
             restart_quarantine: None,
+            #[cfg(feature = "grace")]
+            failover_grace: false,
             refuse_evicting: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
@@ -273,7 +277,7 @@ impl Builder {
     fn locker(mut self, front: Front) -> Result<Locker, Error> {
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        self.defaults.guarded_ttl = self.guarded_ttl();
+        self.defaults.guarded_ttl = self.ttl_in_force();
         Ok(Locker::new(front, self.defaults))
     }
 }

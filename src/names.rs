@@ -26,7 +26,7 @@ const FENCE_SUFFIX: &[u8] = b":fence";
 const QUEUE_SUFFIX: &[u8; FENCE_SUFFIX.len()] = b":queue";
 const SHARES_SUFFIX: &[u8] = b":shares";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
-const OTHER_SUFFIXES: [&[u8]; 8] = [
+const OTHER_SUFFIXES: [&[u8]; 9] = [
     b":limit",
     b":once",
     b":idempotent",
@@ -34,8 +34,10 @@ const OTHER_SUFFIXES: [&[u8]; 8] = [
     b":open",
     b":barrier",
     b":passed",
+    REIGN_SUFFIX,
     PERMIT_SUFFIX.as_bytes(),
 ];
+const REIGN_SUFFIX: &[u8] = b":reign";
 const PERMIT_SUFFIX: &str = ":permit";
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
 const SHORT_BYTES: usize = 54;
@@ -123,7 +125,7 @@ pub(crate) enum InvalidName {
     TooLong(usize),
     #[error(
         "lock name must not end in \":fence\", \":queue\" or \":shares\", nor, with a hash tag, in \":limit\", \
-         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\", \":passed\" or \":permit\": Leasehold keeps its own \
+         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\", \":passed\", \":reign\" or \":permit\": Leasehold keeps its own \
          data under such keys"
     )]
     Reserved,
@@ -226,6 +228,23 @@ impl Names {
     fn is_another_in_braces(&self) -> bool {
         matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
     }
+}
+
+/// A key of the marker that says since when a server is the primary (`scripts/reign.lua`), where all locks have this
+/// prefix. Where servers have keys by their slots there is one for each number, in any slot; but none in another slot than
+/// the locks, where those are all in one by their prefix.
+#[cfg(any(test, feature = "grace"))]
+pub(crate) fn marker(prefix: &[u8], number: Option<u32>) -> Key {
+    let number = number.map_or_else(String::new, |number| format!(":{number}"));
+    let (open, close): (&[u8], &[u8]) =
+        if is_tagged(prefix) { (b"", b"") } else { (b"{", b"}") };
+    Key::new(&[open, prefix, b"leasehold", number.as_bytes(), close, REIGN_SUFFIX])
+}
+
+/// Whether a prefix has all locks in one slot.
+#[cfg(any(test, feature = "grace"))]
+pub(crate) fn is_tagged(prefix: &[u8]) -> bool {
+    has_hash_tag(prefix.iter().copied())
 }
 
 /// Whether a key has a hash tag: something between its first `{` and the next `}`.

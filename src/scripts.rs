@@ -24,6 +24,8 @@ pub(crate) const EXTEND: Script = script!("extend.lua");
 pub(crate) const RELEASE: Script = script!("release.lua");
 pub(crate) const REPAIR: Script = script!("repair.lua");
 pub(crate) const QUEUE: Script = script!("queue.lua");
+#[cfg(any(test, feature = "grace"))]
+pub(crate) const REIGN: Script = script!("reign.lua");
 #[cfg(any(test, feature = "inspect", feature = "sharing"))]
 pub(crate) const SHARE: Script = script!("share.lua");
 #[cfg(any(test, feature = "inspect"))]

@@ -172,6 +172,15 @@ impl Meter {
         export(Figure::Repaired);
     }
 
+    /// A server became the primary a short time ago.
+    #[cfg(any(test, feature = "grace"))]
+    pub(crate) fn note_primary_changed(&self, server: &str, since: Duration, left: Duration) {
+        #[cfg(feature = "grace")]
+        self.tell(Event::PrimaryChanged { server, since, left });
+        #[cfg(not(feature = "grace"))]
+        let _ = (server, since, left);
+    }
+
     /// A lease ended before it was given back.
     pub(crate) fn note_lost(&self, name: &[u8], reason: Loss) {
         count(&self.losses[index_of(reason)]);

@@ -110,6 +110,15 @@ impl Builder {
         is_on.then(|| self.max_ttl_in_use())
     }
 
+    /// The longest TTL that anything waits for: no request may ask for a longer one.
+    pub(super) fn ttl_in_force(&self) -> Option<Duration> {
+        #[cfg(feature = "grace")]
+        if self.failover_grace {
+            return Some(self.max_ttl_in_use());
+        }
+        self.guarded_ttl()
+    }
+
     pub(super) fn max_ttl_in_use(&self) -> Duration {
         self.max_ttl.unwrap_or(self.defaults.ttl)
     }

@@ -16,6 +16,8 @@ use crate::error::Error;
 use crate::extra::cluster::ROUTING;
 use crate::extra::{self, QUEUE};
 use crate::fingerprint::{fingerprint, rank};
+#[cfg(feature = "grace")]
+use crate::machine::Grace;
 use crate::machine::{LIMITS, Machine, Settings};
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
@@ -76,13 +78,24 @@ impl Builder {
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         let servers = self.dialled(endpoints, tls, fingerprint);
-        #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "its keys stay"))]
+        #[cfg_attr(
+            not(any(feature = "cluster", feature = "grace")),
+            allow(unused_mut, reason = "its keys stay")
+        )]
         let mut machine = Machine::new(addresses, settings, clock::now());
         #[cfg(feature = "cluster")]
         let servers = Servers { nodes: is_cluster.then(Arc::default), ..servers };
         #[cfg(feature = "cluster")]
         if is_cluster {
             machine.routes_by(ROUTING);
+        }
+        #[cfg(feature = "grace")]
+        if self.failover_grace {
+            machine.keeps_grace(Grace {
+                longest_ttl: self.max_ttl_in_use(),
+                prefix: self.defaults.prefix.clone().into(),
+                script: scripts::REIGN,
+            });
         }
         Ok((machine, servers, quorum))
     }

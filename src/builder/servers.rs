@@ -133,6 +133,38 @@ impl Builder {
         self
     }
 
+    /// Sets whether locks survive the failover of one primary with asynchronous replicas: a server that became the primary
+    /// grants nothing new until every lease that it may not have heard of has ended, and holders say at once that they
+    /// hold. Off by default.
+    ///
+    /// A *grace* begins when the first client with this setting meets a new primary, or a restarted one, and lasts for
+    /// [`Builder::max_ttl`], three seconds at least. In a grace a request that waits goes on waiting, and one that
+    /// does not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to ask again. Leases that
+    /// are renewed are kept, also where the new primary has never heard of them, for as long as their holder reaches it
+    /// before they end. All clients have to set this, with the same longest TTL and key prefix. Of `docs/guarantees.md`
+    /// "A failover with a grace" has what ends it.
+    ///
+    /// A request over a connection that was silent for half a second costs one more round trip: the server is asked
+    /// whether it is still the primary that it was. Where a server refuses `INFO` or `TIME` to scripts, nothing is granted.
+    /// With several servers, one that became a primary votes once its grace is over. Kinds of leases beside the plain lock
+    /// are granted by the same rules; where the new primary has not heard of a read or write lock, a permit, or a lease of
+    /// `lock_all`, that lease is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let url = "redis://cache.internal:6379"; // one name, behind which a service fails over
+    /// let locker = leasehold::Locker::builder().node(url).failover_grace(true).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "grace")]
+    pub fn failover_grace(mut self, on: bool) -> Self {
+        self.failover_grace = on;
+        self
+    }
+
     /// Refuses servers that may evict keys. By default they are used, and
     /// [`Locker::warnings`](crate::Locker::warnings) reports them.
     ///

@@ -218,6 +218,8 @@ impl Servers {
             Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
             Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
+            #[cfg(any(test, feature = "grace"))]
+            Said::Graced(since, left) => Reason::Refusal(Refusal::Graced(*since, *left)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
             _ => Reason::Unexpected,

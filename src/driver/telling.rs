@@ -54,6 +54,10 @@ impl Shared {
                 // What counts is a user's code.
                 let _before = std::mem::replace(&mut self.lock().open_breakers[server], open);
             }
+            #[cfg(any(test, feature = "grace"))]
+            Event::Reigns { server, since, left } => {
+                meter.note_primary_changed(&self.address(server), since, left);
+            }
             Event::LoginFailed(link, text) => {
                 logins.note_failed(&self.address(link), ServerError::new(&text).to_string());
             }
@@ -71,6 +75,8 @@ impl Shared {
                 Some(_) => BreakerState::Open,
             },
             connected: state.machine.serves(link),
+            #[cfg(feature = "grace")]
+            grace: state.machine.grace(link, now).map(|(_, left)| left),
         };
         self.servers.links(&state.machine).into_iter().map(server).collect()
     }

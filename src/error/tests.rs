@@ -194,6 +194,7 @@ fn reasons() -> Vec<String> {
         Reason::Refusal(Refusal::Unfit(_)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
         Reason::Refusal(Refusal::Quarantined(_)) => Reason::Refusal(Refusal::Quarantined(ms(8_000))),
         Reason::Refusal(Refusal::Settling(_)) => Reason::Refusal(Refusal::Settling(ms(1_500))),
+        Reason::Refusal(Refusal::Graced(..)) => Reason::Refusal(Refusal::Graced(ms(3_000), ms(7_000))),
         Reason::OtherLimit { .. } => Reason::OtherLimit { theirs: 0, ours: 3 },
         Reason::Unsettled(_) => Reason::Unsettled(said("READONLY x")),
         Reason::Refused(_) => Reason::Refused(said("ERR what it said")),

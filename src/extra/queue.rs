@@ -36,9 +36,19 @@ fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
     let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let (server, how): (_, &[u8]) = (entry.server, if entry.is_known { b"beat" } else { b"enter" });
     let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else { return };
+    if machine.entry_must_look(id, server, now) {
+        return plan_unasked(machine, id, now);
+    }
     let life = u64::try_from(entry_life(term).as_millis()).unwrap_or(u64::MAX);
     machine.ask_for_entry(id, [how, &channel, &Decimal::new(life)], now);
     plan_unanswered(machine, id);
+}
+
+/// The question waits until the server was looked at.
+fn plan_unasked(machine: &mut Machine, id: LeaseId, now: Moment) {
+    let late_at = now.after(machine.settings().timeout);
+    let Some((_, Waiting { ends_at, .. })) = machine.entry(id) else { return };
+    machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
 }
 
 /// The answer is late after the timeout; all of several servers are asked sooner.
@@ -148,13 +158,21 @@ fn handed_over(machine: &mut Machine, server: usize, told: &[u8], now: Moment) {
 fn act(machine: &mut Machine, id: LeaseId, action: WaiterAction, token: u64, now: Moment) {
     match action {
         // What names no token is no grant: the server is asked.
-        WaiterAction::Hold { counts_from } if Ballot::new(0).accepts(token, true) => {
+        WaiterAction::Hold { counts_from }
+            if Ballot::new(0).accepts(token, true) && is_given(machine, id, now) =>
+        {
             machine.granted(id, counts_from, token, now);
         }
         WaiterAction::Hold { .. } | WaiterAction::Ask => due(machine, id, now),
         WaiterAction::ComeBack => machine.is_gone(id, now),
         WaiterAction::Wait => plan(machine, id, now),
     }
+}
+
+/// Whether the server of the entry is believed what it gives.
+fn is_given(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
+    let server = machine.entry(id).map(|(entry, _)| entry.server);
+    server.is_some_and(|server| machine.is_given_by_queue(server, now))
 }
 
 /// The next question: a third of the entry's life after the last one, and at the end of the holder's lease.

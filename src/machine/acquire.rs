@@ -238,10 +238,10 @@ impl Machine {
     }
 
     /// Where the only server could not be asked, it will not be in this round.
-    fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
+    pub(super) fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let refusal = links[lease.link(0)].refusal(now).unwrap_or(Failing::Otherwise);
+        let refusal = links[lease.link(0)].refusal_of_locks(now).unwrap_or(Failing::Otherwise);
         if lease.votes.asked | lease.votes.failed == 0 {
             lease.votes.failed = 1;
             lease.tally.add(VoteReply::Failed(refusal), 0, None, now);

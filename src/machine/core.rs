@@ -97,6 +97,9 @@ pub(crate) struct Machine {
     pub(super) batches: Batches,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
+    /// Where primaries have a grace.
+    #[cfg(any(test, feature = "grace"))]
+    pub(super) grace: Option<Box<super::grace::Grace>>,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routes: Option<Box<super::routing::Routes>>,
     /// Kept for its room.
@@ -140,6 +143,8 @@ impl Machine {
             batches: Batches::default(),
             #[cfg(any(test, feature = "_calls"))]
             calls: super::calls::Calls::default(),
+            #[cfg(any(test, feature = "grace"))]
+            grace: None,
             #[cfg(any(test, feature = "cluster"))]
             routes: None,
             command: Command::new(true),

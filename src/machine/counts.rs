@@ -40,6 +40,13 @@ pub(crate) enum Event {
     LoginRenewed(usize),
     /// The server refused that.
     LoginFailed(usize, Bytes),
+    /// A primary reigns for this time, and grants nothing new for so much longer.
+    #[cfg(any(test, feature = "grace"))]
+    Reigns {
+        server: usize,
+        since: Duration,
+        left: Duration,
+    },
     /// A server is left out of attempts, or not any more.
     Breaker {
         server: usize,

@@ -94,6 +94,9 @@ impl Machine {
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
         self.are_watched(link, batch, now);
+        if self.reassert(link, at, batch, now) {
+            return;
+        }
         let Self { links, leases, settings, batches, command, .. } = self;
         let link = &mut links[link];
         if !link.is_ready() {
@@ -160,6 +163,7 @@ impl Machine {
                 }
             };
             self.tell_callers(Happening::Answered(id), now);
+            let answer = self.believed((id, server), (round, What::Extend), answer, now);
             self.extended(id, server, round, answer, now);
         }
         self.batches.reuse(members);
@@ -307,7 +311,7 @@ impl Machine {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let link = &mut links[lease.link(at)];
-        if link.refusal(now).is_some() {
+        if link.refusal_of_locks(now).is_some() {
             return;
         }
         if lease.is_watched {

@@ -431,6 +431,14 @@ impl Lease {
         scripts: &Scripts,
         now: Moment,
     ) {
+        let mut is_noted = false;
+        if what == What::Release {
+            let is_freed;
+            (is_freed, is_noted) = self.is_only_freed((id, at), link, command, scripts, now);
+            if is_freed {
+                return;
+            }
+        }
         let to = self.to(id, at, what);
         if !command.bytes.is_empty() && command.form == link.form && !self.is_parted() {
             return link.say(command, to, now);
@@ -449,7 +457,7 @@ impl Lease {
             (What::Repair, Some(alone)) => (alone.repair)(question),
             _ => (self.asks_as().acquire)(question),
         }
-        if let (What::Release, Some(memory)) = (what, &mut link.memory) {
+        if let (What::Release, Some(memory), false) = (what, &mut link.memory, is_noted) {
             memory.note(command, now);
         }
         link.say(command, to, now);

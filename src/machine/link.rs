@@ -15,6 +15,7 @@ use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::command::{Command, Memory};
 use super::fault::Fault;
+use super::grace::Met;
 use super::ids::{BatchId, CallId, LeaseId};
 use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::rules::{self, Standing};
@@ -53,6 +54,9 @@ pub(super) enum To {
     Call(CallId),
     /// A step of the handshake, in this protocol.
     Handshake { step: Step, is_resp3: bool },
+    /// The server says since when it is the primary.
+    #[cfg(any(test, feature = "grace"))]
+    Reign,
     /// A login in the place of one that ends.
     Login,
     /// Nobody: it proves those before it.
@@ -189,6 +193,7 @@ pub(super) struct Link {
     /// The server can tell something without a question.
     pub(super) is_resp3: bool,
     pub(super) told: Subscription,
+    pub(super) met: Met,
     decoder: Decoder,
     slots: VecDeque<Slot>,
     /// Replies that have come, and are not proved yet.
@@ -235,6 +240,7 @@ impl Link {
             owed: Vec::new(),
             is_resp3: false,
             told: Subscription::NONE,
+            met: Met::default(),
             decoder: Decoder::new(LIMITS),
             slots: VecDeque::new(),
             pending: VecDeque::new(),
@@ -246,7 +252,7 @@ impl Link {
 
     /// Whether it is known how it stands.
     pub(super) fn is_tried(&self) -> bool {
-        self.is_ready() || self.fault.is_some()
+        self.is_ready() && !self.met.is_open() || self.fault.is_some()
     }
 
     /// Whether what is asked has to wait until more is sent.
@@ -309,6 +315,7 @@ impl Link {
             self.asking_refused = None;
         }
         self.told = Subscription::NONE;
+        self.met.end();
         lost.extend(self.pending.drain(..).map(|reply| reply.to));
         lost.extend(self.slots.drain(..).map(|slot| slot.to));
     }

@@ -23,6 +23,18 @@ pub(super) fn may_be_granted() -> bool {
     real::may_be_granted() && !Mutant::LateMeansNothingGranted.is_on()
 }
 
+pub(super) fn is_granted(grants: bool) -> bool {
+    real::is_granted(grants) || Mutant::GrantIsBelievedLate.is_on()
+}
+
+pub(super) fn hands_on(is_open: bool) -> bool {
+    real::hands_on(is_open) || Mutant::HandsOnInTheGrace.is_on()
+}
+
+pub(super) fn is_gone(is_heard: bool) -> bool {
+    real::is_gone(is_heard) || Mutant::GoneIsBelievedUnsure.is_on()
+}
+
 pub(super) fn waited_since(sent_at: Moment, now: Moment) -> Moment {
     if Mutant::PushIsASignOfLife.is_on() { now } else { real::waited_since(sent_at, now) }
 }

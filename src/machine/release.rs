@@ -134,6 +134,10 @@ impl Machine {
     /// same connections.
     fn hand_over(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
         let lease = self.leases.get(id).filter(|lease| lease.rest_ms(now).is_none())?;
+        // In a grace the next one asks for nothing new.
+        if lease.is_alone() && self.links[lease.link(0)].grace_left(now).is_some() {
+            return None;
+        }
         let relay = lease.relay.next(now)?;
         let owner = Box::new(lease.owner.clone());
         self.give_back_aside(next_id, now);

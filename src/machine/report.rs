@@ -50,6 +50,9 @@ pub(crate) enum Said<'a> {
     Quarantined(Duration),
     /// It was not asked: it may vote in this time, when all clients have left the server before it.
     Settling(Duration),
+    /// It was not asked: it is the primary for the first time, and may have forgotten leases that run for the second.
+    #[cfg(any(test, feature = "grace"))]
+    Graced(Duration, Duration),
     /// It was not asked, nor is it in this time: it has not answered before.
     LeftOut(Duration),
     /// It was not asked: it has no connection, and why not.
@@ -193,6 +196,10 @@ impl Machine {
     fn answer<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> ServerAnswer<'a> {
         let (said, link) = (self.said(lease, at, now), lease.link(at));
         let at = lease.replicas[at].answered_at;
+        #[cfg(any(test, feature = "grace"))]
+        if let Said::Graced(..) = said {
+            return ServerAnswer { link, said, round_trip: None };
+        }
         let is_answer = !matches!(
             said,
             Said::Pending
@@ -237,7 +244,14 @@ impl Machine {
                 let greeting = if is_whole { link.greeted_in } else { Duration::ZERO };
                 if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
             }
-            None => match link.refusal(now) {
+            #[cfg(any(test, feature = "grace"))]
+            None if self.grace(lease.link(at), now).is_some() => {
+                let (since, left) = self.grace(lease.link(at), now).unwrap_or_default();
+                Said::Graced(since, left)
+            }
+            #[cfg(any(test, feature = "grace"))]
+            None if link.met.said().is_some() => Said::Refused(link.met.said().map_or(b"", |it| it)),
+            None => match link.refusal_of_locks(now) {
                 Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {
                     Said::Settling(wait)
                 }

@@ -36,6 +36,7 @@ impl Machine {
 
     /// Puts the question of this round to those of which none is asked later.
     pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
+        let unsure = self.must_look(id, now);
         let Self { links, leases, settings, lines, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
@@ -49,9 +50,11 @@ impl Machine {
         if is_awaited {
             first.awaited.push(id);
             is_wanted = first.want(now);
+        } else if let Some(unsure) = unsure {
+            links[unsure].awaited.push(id);
         }
         let has_waited = !lines.is_empty() && lines.has_ask(&lease.names, id);
-        let count = if is_awaited { 0 } else { lease.replicas.len() };
+        let count = if is_awaited || unsure.is_some() { 0 } else { lease.replicas.len() };
         let put = lease.votes.later | lease.votes.asked | lease.votes.failed;
         let mut unreached = 0;
         for at in 0..count {
@@ -59,7 +62,7 @@ impl Machine {
                 continue;
             }
             let link = &mut links[lease.link(at)];
-            let refusal = link.refusal(now);
+            let refusal = link.refusal_of_locks(now);
             if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
                 unreached |= 1 << at;
             }

@@ -28,6 +28,24 @@ pub(super) fn may_be_granted() -> bool {
     true
 }
 
+/// Whether a lock is granted, as the reign of its server stands.
+#[cfg(any(test, feature = "grace"))]
+pub(super) fn is_granted(grants: bool) -> bool {
+    grants
+}
+
+/// Whether a release hands the lock on, as the reign stands.
+#[cfg(any(test, feature = "grace"))]
+pub(super) fn hands_on(is_open: bool) -> bool {
+    is_open
+}
+
+/// Whether a lease is gone, as a server says of whose reign this is heard.
+#[cfg(any(test, feature = "grace"))]
+pub(super) fn is_gone(is_heard: bool) -> bool {
+    is_heard
+}
+
 /// Since when a reply is waited for: nothing else that comes is a sign of life.
 pub(super) fn waited_since(sent_at: Moment, _now: Moment) -> Moment {
     sent_at

@@ -50,7 +50,7 @@ impl Link {
         not(any(test, feature = "cluster")),
         allow(clippy::unused_self, reason = "it does not")
     )]
-    fn is_asking(&self) -> bool {
+    pub(super) fn is_asking(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.is_asking;
         #[cfg(not(any(test, feature = "cluster")))]

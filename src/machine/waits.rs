@@ -29,7 +29,7 @@ impl Machine {
         let lease = self.leases.get(id)?;
         let lock = lease.names.lock();
         let link = |at: &usize| &self.links[lease.link(*at)];
-        let serves = |at: &usize| among & 1 << at != 0 && link(at).refusal(now).is_none();
+        let serves = |at: &usize| among & 1 << at != 0 && link(at).refusal_of_locks(now).is_none();
         let rank = |at: &usize| (self.settings.rank)(lock, &link(at).address);
         (0..lease.replicas.len()).filter(serves).max_by_key(rank)
     }

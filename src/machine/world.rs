@@ -161,6 +161,8 @@ impl Machine {
                 let error = reply.and_then(|reply| reply.frame.error());
                 self.links[server].asking_refused = error.cloned();
             }
+            #[cfg(any(test, feature = "grace"))]
+            (To::Reign, reply) => self.learns(server, reply, now),
             (To::Login, reply) => self.logged_in(server, reply.map(|it| it.frame.value()), now),
             (To::Told(what), reply) => {
                 let is_so = reply.is_some_and(|reply| reply.frame.error().is_none());
@@ -242,6 +244,7 @@ impl Machine {
         (reply, answer): (Option<&Reply>, Answer),
         now: Moment,
     ) {
+        let answer = self.believed((id, at), (round, what), answer, now);
         match what {
             What::Acquire => {
                 if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_))) {
@@ -289,6 +292,7 @@ impl Machine {
         link.is_down = false;
         link.is_logged_in(login.lasts, random);
         let owed = std::mem::take(&mut link.owed);
+        self.meets_reign(server, now);
         // It answers again, whatever it did not answer before.
         self.note_answer(server);
         for id in owed {

@@ -48,6 +48,8 @@ impl Reason {
             Self::BreakerOpen(_) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartQuarantine,
             Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
+            #[cfg(any(test, feature = "grace"))]
+            Self::Refusal(Refusal::Graced(..)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
             Self::Unsettled(_) => FailureKind::Unavailable,
@@ -105,6 +107,14 @@ impl std::fmt::Display for Reason {
                 "not asked, as it was just promoted and the old master may still grant leases: it may \
                  grant in {:.1}",
                 Units(*wait)
+            ),
+            #[cfg(any(test, feature = "grace"))]
+            Self::Refusal(Refusal::Graced(since, left)) => write!(
+                f,
+                "not asked, as the primary changed {:.1} ago and names that were free may have been locked: ask \
+                 again in {:.1}",
+                Units(*since),
+                Units(*left)
             ),
             Self::OtherLimit { theirs, ours } => {
                 let limit = |limit: &u64| match limit {

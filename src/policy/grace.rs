@@ -46,6 +46,9 @@ use super::Moment;
 /// How far the token of a lease that is lost may be ahead of what is proposed to the successor: it may be a second
 /// ahead of its server's clock, a proposal a second behind the successor's, and the two clocks a second apart.
 pub(super) const TOKENS_APART: Duration = Duration::from_secs(3);
+/// After a use of this age nothing new is asked for without another look, so that the answer comes in time to be
+/// believed.
+const FRESH: Duration = Duration::from_millis(500);
 /// For how long what a connection has learned is good unused: a server that is demoted and promoted
 /// again is a replica for longer.
 const SURE: Duration = Duration::from_secs(1);
@@ -61,6 +64,11 @@ pub(crate) struct Reign {
     pub(super) used_at: Moment,
 }
 
+/// How long the grace of a primary is where leases last for `longest_ttl` at most.
+pub(crate) fn length(longest_ttl: Duration) -> Duration {
+    longest_ttl.max(TOKENS_APART)
+}
+
 impl Reign {
     /// Of a primary that has reigned since `began`, as was asked at `asked_at` and answered at `now`: its clock was
     /// `clock` (both in microseconds). Leases last for `longest_ttl` at most.
@@ -71,7 +79,7 @@ impl Reign {
         asked_at: Moment,
         now: Moment,
     ) -> Self {
-        let grace = longest_ttl.max(TOKENS_APART);
+        let grace = length(longest_ttl);
         let passed = Duration::from_micros(clock.saturating_sub(began));
         let micros = u64::try_from(grace.as_micros()).unwrap_or(u64::MAX);
         Self {
@@ -100,6 +108,16 @@ impl Reign {
     /// Whether it still holds good, without another look.
     pub(crate) fn is_sure(self, now: Moment) -> bool {
         now.since(self.used_at) < SURE
+    }
+
+    /// Whether a question that is asked now is answered while it does.
+    pub(crate) fn is_fresh(self, now: Moment) -> bool {
+        now.since(self.used_at) < FRESH
+    }
+
+    /// Whether both are of one reign.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        self.ends_at == other.ends_at
     }
 
     /// What was asked at `asked_at` over this connection has been written by the server.

@@ -13,7 +13,7 @@ mod error_code;
 mod failover;
 mod fence;
 pub(crate) mod fitness;
-#[cfg(test)]
+#[cfg(any(test, feature = "grace"))]
 mod grace;
 mod lifecycle;
 mod limit;
@@ -60,6 +60,10 @@ pub(crate) use error_code::line_of;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
+#[cfg(all(feature = "grace", not(test)))]
+pub(crate) use grace::Reign;
+#[cfg(any(test, feature = "grace"))]
+pub(crate) use grace::{began, length};
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
 #[cfg(not(test))]
 pub(crate) use limit::late_within;
@@ -75,7 +79,7 @@ pub use moment::Moment;
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, limit::late_within, redelivery::Redelivery, relay::Relay, renewal::extension,
+    attempt::Attempt, grace::Reign, limit::late_within, redelivery::Redelivery, relay::Relay, renewal::extension,
     restart::quarantine, validity::Term, waiter::WaiterState,
 };
 pub use quorum::Tolerance;

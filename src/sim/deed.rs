@@ -53,15 +53,21 @@ impl<'a> Deed<'a> {
         self.is_shared && self.argv[1].ends_with(b"grade")
     }
 
-    /// Whether what it gives back goes to the next that waits.
+    /// Whether a holder says to a primary in its grace that it holds.
+    pub(super) fn is_reassertion(&self) -> bool {
+        self.what == What::Repair && !self.is_shared && self.argv.len() == 4
+    }
+
+    /// Whether what it gives back goes to the next that waits. A release that names the lock alone only frees it.
     pub(super) fn hands_on(&self) -> bool {
-        let how = self.argv.get(1).filter(|_| self.what == What::Release);
+        let is_it = self.what == What::Release && !self.counters.is_empty();
+        let how = self.argv.get(1).filter(|_| is_it);
         how.is_some_and(|how| matches!(&how[..], b"" | b"single" | b"leave"))
     }
 
     /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
     pub(super) fn may_seize_from(&self, owner: &Bytes) -> bool {
-        self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
+        self.is_reassertion() || self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Keyspace {
     /// The connections that hear each channel.
     channels: BTreeMap<Bytes, BTreeSet<u64>>,
     published: Vec<(u64, Bytes, Bytes)>,
+    /// The run of its server, by the server's number, and how often that was promoted.
+    pub(super) identity: (usize, u64, u64),
     /// It refuses to be written to.
     #[cfg(test)]
     pub(super) is_replica: bool,
@@ -57,6 +59,11 @@ mod hash;
 mod sorted;
 
 type Reply = Result<Frame, String>;
+
+/// As a server with this number shows it.
+pub(super) fn run_id(server: usize, run: u64) -> String {
+    format!("{run:038x}{server:02x}")
+}
 
 impl Keyspace {
     pub(crate) fn set_now(&mut self, micros: i64) {
@@ -144,6 +151,7 @@ impl Keyspace {
             ("PUBLISH", [channel, text]) => Ok(self.publish(channel, text)),
             ("PUBSUB", [_numsub, channel]) => Ok(self.heard_by(channel)),
             ("TIME", []) => Ok(self.time()),
+            ("INFO", [section]) => Ok(Frame::Bulk(self.info(section).into())),
             ("FLUSHALL", []) => {
                 self.entries.clear();
                 self.touched.push(Touch::Flushed);
@@ -161,6 +169,22 @@ impl Keyspace {
             _ => Err(format!("ERR unknown command '{verb}'")),
         };
         reply.unwrap_or_else(|text| error(&text))
+    }
+
+    /// What scripts may know of the server.
+    fn info(&self, section: &[u8]) -> String {
+        let (number, run, promoted) = self.identity;
+        #[cfg(test)]
+        let role = if self.is_replica { "slave" } else { "master" };
+        #[cfg(not(test))]
+        let role = "master";
+        match section {
+            b"server" => format!("# Server\r\nrun_id:{}\r\n", run_id(number, run)),
+            b"replication" => format!(
+                "# Replication\r\nrole:{role}\r\nmaster_replid:{number:02x}{run:019x}{promoted:019x}\r\n"
+            ),
+            _ => String::new(),
+        }
     }
 
     /// Has the keys of another moment in the place of all that it has; subscriptions stay.

@@ -117,6 +117,8 @@ pub(crate) struct Plan {
     pub(crate) has_family: bool,
     /// All ask for the same TTL, so that a lease may go from hand to hand within a client.
     pub(crate) has_one_ttl: bool,
+    /// After a failover nothing new is granted until what may have been forgotten has ended.
+    pub(crate) has_grace: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -150,6 +152,7 @@ impl Plan {
             has_shares: false,
             has_family: false,
             has_one_ttl: false,
+            has_grace: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -175,6 +178,8 @@ impl Plan {
         plan.faults.extend(prng.percent(30).then_some(Fault::DeadWaiters));
         plan.faults.extend(prng.percent(30).then_some(Fault::Forgery));
         plan.draw_setbacks(&mut Prng::new(seed ^ 0x0_1DE5));
+        let may_have = cfg!(feature = "grace") && !is_beyond;
+        plan.has_grace = Prng::new(seed ^ 0x06_8ACE).percent(30) && may_have;
         plan
     }
 
@@ -194,6 +199,16 @@ impl Plan {
         }
     }
 
+    /// One primary that fails over again and again, with a grace or without.
+    #[cfg(feature = "grace")]
+    pub(crate) fn of_failovers(seed: u64, has_grace: bool) -> Self {
+        let mut plan = Self::new(seed, false).without_setbacks();
+        plan.faults.retain(|fault| !matches!(fault, Fault::StepForward | Fault::Forget));
+        plan.faults.push(Fault::Demotion);
+        let has_steals = false;
+        Self { servers: 1, quorum: 1, has_steals, has_grace, ..plan }
+    }
+
     pub(crate) fn without_setbacks(mut self) -> Self {
         self.faults.retain(|fault| !SETBACKS.contains(fault));
         self
@@ -201,6 +216,11 @@ impl Plan {
 
     pub(crate) fn setbacks(&self) -> Vec<Fault> {
         SETBACKS.into_iter().filter(|fault| self.has(*fault)).collect()
+    }
+
+    /// Whether what one holds may be granted to another.
+    pub(crate) fn grants_again(&self) -> bool {
+        self.forgets_alone() && !self.has_grace
     }
 
     /// Whether the one server may be demoted: once it is promoted again it grants what others hold, and nothing tells
@@ -261,7 +281,7 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
@@ -271,6 +291,7 @@ impl fmt::Display for Plan {
             if self.has_shares { ", with shares" } else { "" },
             if self.has_family { ", with jobs, requests and gates" } else { "" },
             if self.has_one_ttl { ", of one TTL" } else { "" },
+            if self.has_grace { ", with a grace" } else { "" },
             self.length,
             self.latency,
             self.faults,

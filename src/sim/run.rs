@@ -117,6 +117,9 @@ async fn simulate(plan: Plan) -> Outcome {
     if timeout(plan.longest_ttl * 30, all).await.is_err() {
         world.history().breach("liveness", "an actor is stuck".into());
     }
+    while (0..plan.servers).any(|server| world.server(server).is_replica()) {
+        sleep(QUIET).await;
+    }
     sleep(QUIET).await;
     nothing_is_left(&world);
     for (client, locker) in clients.iter().zip(&lockers) {
@@ -150,7 +153,10 @@ fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.harm_no_more();
     (0..world.plan.servers).for_each(|server| {
         world.start(server, 0);
-        world.server(server).promote();
+        // One that is promoted again right away is none that a grace protects from: the injector does that in time.
+        if !world.plan.has_grace {
+            world.server(server).promote();
+        }
         world.thaw(server);
     });
     clients.iter().for_each(|client| client.resume());
@@ -240,11 +246,11 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let mut history = std::mem::take(&mut *world.history());
     let mut breaches = std::mem::take(&mut history.breaches);
     // A thief holds the lock beside the former holder until that one knows.
-    if !plan.has_steals && !plan.forgets_alone() {
+    if !plan.has_steals && !plan.grants_again() {
         breaches.extend(checks::crowds(&history.leases, 1));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
     }
-    if !plan.forgets_alone() {
+    if !plan.grants_again() {
         breaches.extend(checks::crowds(&history.shares, LIMIT));
     }
     // Tokens need counters, or wall clocks that are right.

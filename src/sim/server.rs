@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::keyspace::{Keyspace, Touch, error};
+use super::keyspace::{Keyspace, Touch, error, run_id};
 use super::lua;
 use crate::sha1;
 
@@ -42,6 +42,7 @@ pub(crate) struct Server {
     /// By its own wall clock.
     started_at: i64,
     pub(crate) run: u64,
+    promoted: u64,
     scripts: BTreeMap<Bytes, Bytes>,
     /// The sessions that have read a key and are to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
@@ -132,6 +133,7 @@ impl Server {
             wall_ahead_micros: 0,
             started_at: 0,
             run: 0,
+            promoted: 0,
             scripts: BTreeMap::new(),
             trackers: BTreeMap::new(),
             is_frozen: false,
@@ -273,6 +275,7 @@ impl Server {
         let count = words.first().and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
         match count {
             Some(count) if words.len() > count => {
+                self.keyspace.identity = (self.number, self.run, self.promoted);
                 lua::run(&mut self.keyspace, text, &words[1..=count], &words[count + 1..])
             }
             _ => error("ERR Number of keys can't be greater than number of args"),
@@ -300,7 +303,7 @@ impl Server {
             section.lines().next().is_some_and(|title| title.eq_ignore_ascii_case(&name))
         };
         let Some(section) = INFO.split("# ").find(is_it) else { return String::new() };
-        let run_id = format!("{:038x}{:02x}", self.run, self.number);
+        let run_id = run_id(self.number, self.run);
         // The difference of whole seconds, which may be a second too many.
         let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
         let lines = section.lines().map(|line| match line.split_once(':') {
@@ -402,6 +405,7 @@ impl Server {
     }
 
     pub(crate) fn promote(&mut self) {
+        self.promoted += u64::from(self.keyspace.is_replica);
         self.keyspace.is_replica = false;
     }
 

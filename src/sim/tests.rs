@@ -165,3 +165,29 @@ fn promises_are_broken_beyond_the_budget() {
         "no two held a lock that was taken from the first"
     );
 }
+
+/// Where one primary fails over, nobody holds what another holds; without a grace somebody does.
+#[cfg(feature = "grace")]
+#[test]
+#[expect(clippy::print_stderr, reason = "it says how far it came")]
+fn no_lock_is_held_twice_over_failovers_with_a_grace() {
+    let seeds = number("LEASEHOLD_SIM_FAILOVERS").unwrap_or(16);
+    let first = number("LEASEHOLD_SIM_SEED").unwrap_or(0);
+    let (next, found) = (Mutex::new(first), Mutex::new(Vec::new()));
+    on_all_cores(|| {
+        let take = || {
+            let mut next = lock(&next);
+            *next += 1;
+            *next - 1
+        };
+        for seed in std::iter::from_fn(|| Some(take()).filter(|seed| *seed < first + seeds)) {
+            let outcome = run(Plan::of_failovers(seed, true));
+            lock(&found).push(outcome);
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let broken: Vec<_> = found.iter().filter(|it| !it.breaches.is_empty()).collect();
+    let count = |name| found.iter().filter_map(|it| it.counts.get(name)).sum::<u64>();
+    eprintln!("{} runs, {} grants, {} repairs", found.len(), count("grants"), count("commands: repair"));
+    assert!(broken.is_empty(), "{} of {seeds} broken, {}", broken.len(), show(broken[0]));
+}

@@ -194,6 +194,8 @@ pub(crate) fn run(
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
         What::Acquire | What::Set | What::Wait => granted(&reply, &deed).is_some(),
+        // Nothing new is granted there meanwhile.
+        What::Repair if deed.is_reassertion() => false,
         What::Repair => matches!(reply, Frame::Bulk(_)) || granted(&reply, &deed).is_some(),
         _ => false,
     };
@@ -286,6 +288,9 @@ pub(crate) fn run(
                     history.questions.note_let_in(held.clone(), number);
                 } else if let Frame::Bulk(_) = reply {
                     history.questions.note_repaired(&held, number);
+                    if deed.is_reassertion() {
+                        history.questions.note_grant(held, number, stamp.by_client);
+                    }
                 }
             }
             What::Release => {

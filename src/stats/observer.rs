@@ -119,6 +119,17 @@ pub enum Event<'a> {
         /// The lock.
         name: &'a [u8],
     },
+    /// A server that became the primary a short time ago grants no lock that it does not know of
+    /// ([`Builder::failover_grace`](crate::Builder::failover_grace)).
+    #[cfg(feature = "grace")]
+    PrimaryChanged {
+        /// The server's address.
+        server: &'a str,
+        /// For how long it has been the primary.
+        since: Duration,
+        /// How much longer it grants nothing new.
+        left: Duration,
+    },
     /// A limit, or another primitive beside locks, has answered.
     Answered {
         /// Which primitive.
@@ -137,7 +148,7 @@ pub enum Event<'a> {
 }
 
 impl<'a> Event<'a> {
-    /// The lock's name as the servers know it, with the locker's prefix.
+    /// The lock's name as the servers know it, with the locker's prefix; of `PrimaryChanged` the server's address.
     #[must_use]
     pub fn name(&self) -> &'a [u8] {
         match self {
@@ -154,6 +165,8 @@ impl<'a> Event<'a> {
             | Self::TimedOut { name, .. }
             | Self::Failed { name }
             | Self::Answered { name, .. } => name,
+            #[cfg(feature = "grace")]
+            Self::PrimaryChanged { server, .. } => server.as_bytes(),
         }
     }
 }

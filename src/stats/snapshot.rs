@@ -1,10 +1,14 @@
 //! The figures of a locker at one moment.
 
 use std::fmt;
+#[cfg(feature = "grace")]
+use std::time::Duration;
 
 use super::counters::{LOSSES, index_of};
 use super::histogram::Latencies;
 use crate::policy::Loss;
+#[cfg(feature = "grace")]
+use crate::policy::Units;
 
 /// What a [`Locker`](crate::Locker) has done since it was connected, and how it stands now.
 ///
@@ -105,6 +109,10 @@ pub struct ServerStats {
     pub breaker: BreakerState,
     /// Whether there is a connection to it.
     pub connected: bool,
+    /// How much longer it grants nothing new, as it became the primary a short time ago
+    /// ([`Builder::failover_grace`](crate::Builder::failover_grace)).
+    #[cfg(feature = "grace")]
+    pub grace: Option<Duration>,
 }
 
 /// Whether a server is asked, judged by how it answered before.
@@ -162,7 +170,12 @@ impl fmt::Display for Reasons<'_> {
 impl fmt::Display for ServerStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let connected = if self.connected { "connected" } else { "not connected" };
-        write!(f, "{}: {connected}, breaker {}", self.server, self.breaker)
+        write!(f, "{}: {connected}, breaker {}", self.server, self.breaker)?;
+        #[cfg(feature = "grace")]
+        if let Some(left) = self.grace {
+            write!(f, ", grants nothing new for {:.1}", Units(left))?;
+        }
+        Ok(())
     }
 }
 

@@ -124,6 +124,8 @@ fn the_text_is_a_few_lines_for_a_log() {
     meter.note_lost(NAME, Loss::Expired);
     meter.note_lost(NAME, Loss::Expired);
     let server = |server: &str, breaker, connected| ServerStats {
+        #[cfg(feature = "grace")]
+        grace: None,
         server: server.to_owned(),
         breaker,
         connected,

@@ -45,6 +45,14 @@ impl Reign {
         self.0.is_sure(now) || Mutant::ReignNeverLapses.is_on()
     }
 
+    pub(crate) fn is_fresh(self, now: Moment) -> bool {
+        self.0.is_fresh(now) || Mutant::ReignNeverLapses.is_on()
+    }
+
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        self.0.is_same(other.0)
+    }
+
     pub(crate) fn is_used(&mut self, asked_at: Moment) {
         if Mutant::AnyUseRenewsTheReign.is_on() {
             self.0.used_at = asked_at;

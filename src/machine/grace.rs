@@ -1,0 +1,376 @@
+//! The grace after a failover, where the settings have one: [`crate::policy::Reign`] has the rules. Here is what a link
+//! knows of the reign of its server, and what that keeps from being asked and believed.
+//!
+//! A server is asked for its reign (`scripts/reign.lua`) ahead of all else on a new connection, and again ahead of what
+//! is new once what it said has lapsed. That is a write of its own: a lock that is asked for behind the question in one
+//! write might be taken in a grace, from a holder that has not said yet that it holds.
+//!
+//! One of several servers that began to reign votes once its grace is over, as one that has restarted. What is asked there
+//! besides is as it always is: the others know who holds.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::{Decimal, Frame};
+
+use super::answer::Answer;
+use super::command::Command;
+use super::core::{Effect, Machine};
+use super::counts::Event;
+use super::ids::LeaseId;
+use super::kind::Question;
+use super::lease::{Lease, Phase};
+use super::link::{Link, Reply, To, What};
+use super::rules;
+use super::script::{Form, Script, Scripts};
+#[cfg(any(test, feature = "cluster"))]
+use crate::names::is_tagged;
+use crate::names::{Key, marker};
+use crate::policy::{Failing, Moment, Reign, began, length, number};
+
+/// Markers that are tried for one server: each is in one slot of all.
+#[cfg(any(test, feature = "cluster"))]
+const MARKERS_MAX: u32 = 1 << 18;
+
+/// That primaries have a grace.
+pub(crate) struct Grace {
+    /// No lease lasts longer.
+    pub(crate) longest_ttl: Duration,
+    pub(crate) prefix: Box<[u8]>,
+    pub(crate) script: Script,
+}
+
+/// What a link knows of the reign of its server.
+#[derive(Default)]
+pub(super) struct Met {
+    /// Primaries have a grace.
+    is_on: bool,
+    /// None where the server is no primary, or has not said since when it is.
+    reign: Option<Reign>,
+    /// When this reign was learned of first.
+    since: Moment,
+    /// It has been asked then, and has not answered yet.
+    asked_at: Option<Moment>,
+    /// Why there is none, where the server has said that.
+    said: Option<Bytes>,
+    /// Those in a queue of the server whose next question waits for the answer.
+    waiting: Vec<LeaseId>,
+}
+
+impl Met {
+    /// The connection has ended.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether it is not known yet if there is any.
+    pub(super) fn is_open(&self) -> bool {
+        self.asked_at.is_some() && self.reign.is_none()
+    }
+
+    /// What the server said in the place of its reign.
+    pub(super) fn said(&self) -> Option<&Bytes> {
+        self.said.as_ref().filter(|_| self.reign.is_none())
+    }
+
+    /// Whether its reign has to be learned, or looked at again, before a lock is asked for.
+    fn is_unsure(&self, now: Moment) -> bool {
+        let is_fresh = |reign: Reign| !reign.wait(now).is_zero() || reign.is_fresh(now);
+        self.is_on && !self.reign.is_some_and(is_fresh)
+    }
+
+    /// Whether a lock is believed to be granted, as its server says now.
+    fn grants(&self, now: Moment) -> bool {
+        !self.is_on || rules::is_granted(self.reign.is_some_and(|reign| reign.grants(now)))
+    }
+
+    /// Whether a release may hand the lock on. What is repeated may be long past: the reign has to be sure.
+    fn hands_on(&self, is_repeated: bool, now: Moment) -> bool {
+        let is_open = |reign: Reign| {
+            reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now))
+        };
+        !self.is_on || rules::hands_on(self.reign.is_some_and(is_open))
+    }
+}
+
+impl Link {
+    /// Why no lock is asked of the server now; none where it may vote.
+    pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
+        let refusal = self.refusal(now);
+        if !self.met.is_on || refusal.is_some() {
+            return refusal;
+        }
+        match self.met.reign {
+            None => Some(Failing::Otherwise),
+            Some(_) => self.grace_left(now).map(Failing::Quarantined),
+        }
+    }
+
+    /// How much longer the server grants nothing new because its reign began a short time ago.
+    pub(super) fn grace_left(&self, now: Moment) -> Option<Duration> {
+        let left = self.met.reign.filter(|_| self.is_ready())?.wait(now);
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+impl Lease {
+    /// Gives it back at one server where the lock is not to be handed on; whether it is so, and whether what a successor is
+    /// to be told of that is noted.
+    pub(super) fn is_only_freed(
+        &self,
+        (id, at): (LeaseId, usize),
+        link: &mut Link,
+        command: &mut Command,
+        scripts: &Scripts,
+        now: Moment,
+    ) -> (bool, bool) {
+        let is_plain = link.met.is_on && self.kind.alone.is_none() && self.rest_ms(now).is_none();
+        let is_repeated = self.replicas[at].redelivery.is_some();
+        let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
+        if !is_freed && (!is_plain || link.memory.is_none()) {
+            return (false, is_plain);
+        }
+        command.bytes.clear();
+        command.form = link.form;
+        let Question { command, names, owner, may_be_queued, .. } =
+            self.question(at, command, scripts);
+        command.call(&scripts.release, &[names.lock()], &[owner, b""]);
+        if let Some(memory) = &mut link.memory {
+            memory.note(command, now);
+        }
+        if is_freed {
+            if may_be_queued {
+                let words: [&[u8]; 2] = [owner, b"leave"];
+                link.call(&scripts.release, &[&names.queue()], &words, To::Nobody, now);
+            }
+            link.say(command, self.to(id, at, What::Release), now);
+        }
+        command.bytes.clear();
+        (is_freed, true)
+    }
+}
+
+impl Machine {
+    /// Primaries have a grace from here on.
+    pub(crate) fn keeps_grace(&mut self, grace: Grace) {
+        self.grace = Some(Box::new(grace));
+    }
+
+    /// For how long the server of a link has been the primary, and how much longer it grants nothing new for that.
+    pub(crate) fn grace(&self, link: usize, now: Moment) -> Option<(Duration, Duration)> {
+        let left = self.links[link].grace_left(now)?;
+        Some((length(self.grace.as_ref()?.longest_ttl).saturating_sub(left), left))
+    }
+
+    /// A connection is there.
+    pub(super) fn meets_reign(&mut self, server: usize, now: Moment) {
+        self.links[server].met.is_on = self.grace.is_some();
+        self.look(server, now);
+    }
+
+    /// Asks for the reign of a server, unless that is under way.
+    pub(super) fn look(&mut self, server: usize, now: Moment) {
+        let Some(marker) = self.marker(server) else { return };
+        let Some(script) = self.grace.as_ref().map(|grace| grace.script) else { return };
+        let link = &mut self.links[server];
+        if !link.is_ready() || link.met.asked_at.is_some() || link.is_asking() {
+            return;
+        }
+        link.met.asked_at = Some(now);
+        // The script itself, as it is seldom called: no server has to know it. No other clock stands for the server's.
+        let form = std::mem::replace(&mut link.form, Form::Whole);
+        link.call(&script, &[&marker], &[], To::Reign, now);
+        link.form = form;
+    }
+
+    /// The marker of a server; none while no slot of it is known.
+    fn marker(&self, server: usize) -> Option<Key> {
+        let prefix = &self.grace.as_ref()?.prefix;
+        #[cfg(any(test, feature = "cluster"))]
+        if let Some(routes) = &self.routes {
+            let is_there = |key: &Key| {
+                let slot = (routes.routing.slot_of)(key);
+                usize::from(routes.links[usize::from(slot)]) == server
+            };
+            let tried = if is_tagged(prefix) { 1 } else { MARKERS_MAX };
+            let is_master = self.is_master(server);
+            let mut markers = (0..tried).map(|number| marker(prefix, Some(number)));
+            return markers.find(|key| is_master && is_there(key));
+        }
+        Some(marker(prefix, None))
+    }
+
+    /// A server has said since when it is the primary, or why not.
+    pub(super) fn learns(&mut self, server: usize, reply: Option<&Reply>, now: Moment) {
+        let Some(longest_ttl) = self.grace.as_ref().map(|grace| grace.longest_ttl) else { return };
+        let is_nonsense = reply.is_some_and(|it| it.frame.error().is_none() && read(it).is_none());
+        if is_nonsense {
+            self.is_nonsense(server);
+        }
+        let met = &mut self.links[server].met;
+        let Some(asked_at) = met.asked_at.take() else { return };
+        let reign = reply.and_then(read).map(|(began, clock)| {
+            Reign::of(began, clock, longest_ttl, asked_at, now)
+        });
+        let before = std::mem::replace(&mut met.reign, reign);
+        met.said = reply.and_then(|reply| reply.frame.error()).cloned();
+        let is_another = reign.is_some_and(|it| before.is_none_or(|before| !it.is_same(before)));
+        if is_another {
+            met.since = now;
+        }
+        let (waiting, is_open) = (std::mem::take(&mut met.waiting), met.grants(now));
+        let is_in_grace = self.links[server].grace_left(now).is_some();
+        if !is_open {
+            self.is_told_no_more(server, now);
+        }
+        if is_another && is_in_grace {
+            let (since, left) = self.grace(server, now).unwrap_or_default();
+            self.effects.push(Effect::Tell(Event::Reigns { server, since, left }));
+            if self.is_alone() {
+                self.look_for_leases(server, now);
+            }
+        }
+        if reign.is_some() {
+            self.go_on(server, now);
+        } else {
+            self.is_without_reign(server, now);
+        }
+        for id in waiting {
+            let is_queued = |lease: &Lease| lease.phase == Phase::Queued;
+            if self.leases.get(id).is_some_and(is_queued) {
+                (self.settings.waits.again)(self, id, now);
+            }
+        }
+        self.tell_of_meeting();
+    }
+
+    /// What waits to be asked of a server that is no primary, or does not say since when, is not asked.
+    fn is_without_reign(&mut self, server: usize, now: Moment) {
+        for id in std::mem::take(&mut self.links[server].awaited) {
+            let is_asking = |lease: &Lease| lease.phase == Phase::Asking;
+            if self.leases.get(id).is_some_and(is_asking) {
+                self.is_not_asked(id, now);
+                self.judge(id, now);
+            } else {
+                self.links[server].awaited.push(id);
+            }
+        }
+    }
+
+    /// A lock is asked for: the link whose server has to be looked at before.
+    pub(super) fn must_look(&mut self, id: LeaseId, now: Moment) -> Option<usize> {
+        if self.grace.is_none() || !self.is_alone() {
+            return None;
+        }
+        let lease = self.leases.get(id)?;
+        let mut links = (0..lease.replicas.len()).map(|at| lease.link(at));
+        let is_unsure = |link: &usize| {
+            let link = &self.links[*link];
+            link.is_ready() && link.met.is_unsure(now)
+        };
+        let unsure = links.find(is_unsure)?;
+        // What is taken from another of this process is nobody else's: only the answer has to wait.
+        let waits = lease.predecessor.is_none();
+        self.look(unsure, now);
+        waits.then_some(unsure)
+    }
+
+    /// Whether an entry in a queue has to wait with its next question until its server was looked at.
+    pub(crate) fn entry_must_look(&mut self, id: LeaseId, server: usize, now: Moment) -> bool {
+        if !self.is_alone() || !self.links[server].met.is_unsure(now) {
+            return false;
+        }
+        self.links[server].met.waiting.push(id);
+        self.look(server, now);
+        true
+    }
+
+    /// Whether what the queue of a server gives is believed.
+    pub(crate) fn is_given_by_queue(&self, server: usize, now: Moment) -> bool {
+        !self.is_alone() || self.links[server].met.grants(now)
+    }
+
+    /// What an answer is worth, by the reign in which it came.
+    pub(super) fn believed(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        (round, what): (u32, What),
+        answer: Answer,
+        now: Moment,
+    ) -> Answer {
+        let is_single = self.is_alone();
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get(id).filter(|lease| is_single && lease.round == round) else {
+            return answer;
+        };
+        let server = lease.link(at);
+        let (met, asked_at) = (&mut links[server].met, lease.asked_at);
+        if !met.is_on {
+            return answer;
+        }
+        let is_grant = matches!(answer, Answer::Granted(_) | Answer::Seized(_));
+        let is_believed = match what {
+            What::Acquire => !is_grant || met.grants(now),
+            What::Extend if answer == Answer::NotOwned => {
+                // Before that the holder has not said that it holds.
+                let is_heard = met.reign.is_some_and(|reign| {
+                    reign.is_sure(now) && (reign.wait(now).is_zero() || asked_at >= met.since)
+                });
+                rules::is_gone(is_heard)
+            }
+            _ => true,
+        };
+        if let Some(reign) = met.reign.as_mut().filter(|_| is_grant && what != What::Release) {
+            reign.is_used(asked_at);
+        }
+        if is_believed {
+            return answer;
+        }
+        self.look(server, now);
+        Answer::UNKNOWN
+    }
+
+    /// A renewal is asked for at a link: whether its holders say that they hold, in the place of that.
+    pub(super) fn reassert(
+        &mut self,
+        server: usize,
+        at: usize,
+        batch: &[LeaseId],
+        now: Moment,
+    ) -> bool {
+        if self.grace.is_none() || !self.is_alone() {
+            return false;
+        }
+        if self.links[server].met.is_unsure(now) {
+            self.look(server, now);
+        }
+        let Self { links, leases, settings, .. } = self;
+        let link = &mut links[server];
+        let by = link.met.reign.and_then(|reign| reign.reasserted_by(now));
+        let is_alone = |id: &LeaseId| leases.get(*id).is_some_and(|it| it.kind.alone.is_some());
+        let Some(by) = by.filter(|_| link.is_ready() && !batch.iter().any(is_alone)) else {
+            return false;
+        };
+        for &id in batch {
+            let Some(lease) = leases.get_mut(id) else { continue };
+            lease.votes.asked |= 1 << at;
+            let (ttl, by) = (Decimal::new(lease.key_ms()), Decimal::new(by));
+            let token = Decimal::new(lease.relay.last_aside(lease.token));
+            let keys = [lease.names.lock(), lease.names.fence()];
+            let words: [&[u8]; 4] = [lease.owner.value(), &ttl, &token, &by];
+            link.call(&settings.scripts.repair, &keys, &words, lease.to(id, at, What::Extend), now);
+        }
+        true
+    }
+}
+
+/// Since when a server is the primary, and its clock.
+fn read(reply: &Reply) -> Option<(u64, u64)> {
+    match reply.frame.value() {
+        Frame::Array(items) => match items.get(1..)? {
+            [Frame::Bulk(marker), Frame::Bulk(clock)] => Some((began(marker)?, number(clock)?)),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,87 @@
+//! Where no primary has a grace.
+
+use std::time::Duration;
+
+use super::answer::Answer;
+use super::command::Command;
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::Lease;
+use super::link::{Link, What};
+use super::script::Scripts;
+use crate::policy::{Failing, Moment};
+
+#[derive(Default)]
+pub(super) struct Met;
+
+impl Met {
+    #[inline]
+    pub(super) fn end(&mut self) {}
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        false
+    }
+}
+
+impl Link {
+    #[inline]
+    pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
+        self.refusal(now)
+    }
+
+    #[inline]
+    pub(super) fn grace_left(&self, _: Moment) -> Option<Duration> {
+        None
+    }
+}
+
+impl Lease {
+    #[inline]
+    pub(super) fn is_only_freed(
+        &self,
+        _: (LeaseId, usize),
+        _: &mut Link,
+        _: &mut Command,
+        _: &Scripts,
+        _: Moment,
+    ) -> (bool, bool) {
+        (false, false)
+    }
+}
+
+impl Machine {
+    #[inline]
+    pub(super) fn meets_reign(&mut self, _: usize, _: Moment) {}
+
+    #[inline]
+    pub(super) fn must_look(&mut self, _: LeaseId, _: Moment) -> Option<usize> {
+        None
+    }
+
+    #[inline]
+    pub(crate) fn entry_must_look(&mut self, _: LeaseId, _: usize, _: Moment) -> bool {
+        false
+    }
+
+    #[inline]
+    pub(crate) fn is_given_by_queue(&self, _: usize, _: Moment) -> bool {
+        true
+    }
+
+    #[inline]
+    pub(super) fn believed(
+        &mut self,
+        _: (LeaseId, usize),
+        _: (u32, What),
+        answer: Answer,
+        _: Moment,
+    ) -> Answer {
+        answer
+    }
+
+    #[inline]
+    pub(super) fn reassert(&mut self, _: usize, _: usize, _: &[LeaseId], _: Moment) -> bool {
+        false
+    }
+}
