@@ -59,7 +59,7 @@ pub struct Builder {
     defaults: Defaults,
     max_ttl: Option<Duration>,
     restart_quarantine: Option<bool>,
-    #[cfg(feature = "grace")]
+    #[cfg(any(test, feature = "grace"))]
     failover_grace: bool,
     refuse_evicting: bool,
     command_timeout: Option<Duration>,
@@ -94,7 +94,7 @@ impl Builder {
             defaults,
             max_ttl: None,
             restart_quarantine: None,
-            #[cfg(feature = "grace")]
+            #[cfg(any(test, feature = "grace"))]
             failover_grace: false,
             refuse_evicting: false,
             command_timeout: None,

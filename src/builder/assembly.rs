@@ -112,7 +112,7 @@ impl Builder {
 
     /// The longest TTL that anything waits for: no request may ask for a longer one.
     pub(super) fn ttl_in_force(&self) -> Option<Duration> {
-        #[cfg(feature = "grace")]
+        #[cfg(any(test, feature = "grace"))]
         if self.failover_grace {
             return Some(self.max_ttl_in_use());
         }

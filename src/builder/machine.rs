@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::extra::cluster::ROUTING;
 use crate::extra::{self, QUEUE};
 use crate::fingerprint::{fingerprint, rank};
-#[cfg(feature = "grace")]
+#[cfg(any(test, feature = "grace"))]
 use crate::machine::Grace;
 use crate::machine::{LIMITS, Machine, Settings};
 #[cfg(feature = "cluster")]
@@ -79,7 +79,7 @@ impl Builder {
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         let servers = self.dialled(endpoints, tls, fingerprint);
         #[cfg_attr(
-            not(any(feature = "cluster", feature = "grace")),
+            not(any(test, feature = "cluster", feature = "grace")),
             allow(unused_mut, reason = "its keys stay")
         )]
         let mut machine = Machine::new(addresses, settings, clock::now());
@@ -89,7 +89,7 @@ impl Builder {
         if is_cluster {
             machine.routes_by(ROUTING);
         }
-        #[cfg(feature = "grace")]
+        #[cfg(any(test, feature = "grace"))]
         if self.failover_grace {
             machine.keeps_grace(Grace {
                 longest_ttl: self.max_ttl_in_use(),

@@ -159,7 +159,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(feature = "grace")]
+    #[cfg(any(test, feature = "grace"))]
     pub fn failover_grace(mut self, on: bool) -> Self {
         self.failover_grace = on;
         self

@@ -127,15 +127,17 @@ impl Lease {
         let is_plain = link.met.is_on && self.kind.alone.is_none() && self.rest_ms(now).is_none();
         let is_repeated = self.replicas[at].redelivery.is_some();
         let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
-        if !is_freed && (!is_plain || link.memory.is_none()) {
-            return (false, is_plain);
+        // A successor is in its grace when it is told of this.
+        let is_noted = is_plain && link.memory.is_some() && !rules::hands_on(false);
+        if !is_freed && !is_noted {
+            return (false, false);
         }
         command.bytes.clear();
         command.form = link.form;
         let Question { command, names, owner, may_be_queued, .. } =
             self.question(at, command, scripts);
         command.call(&scripts.release, &[names.lock()], &[owner, b""]);
-        if let Some(memory) = &mut link.memory {
+        if let Some(memory) = link.memory.as_mut().filter(|_| is_noted) {
             memory.note(command, now);
         }
         if is_freed {
@@ -184,16 +186,16 @@ impl Machine {
     }
 
     /// The marker of a server; none while no slot of it is known.
-    fn marker(&self, server: usize) -> Option<Key> {
+    fn marker(&self, _server: usize) -> Option<Key> {
         let prefix = &self.grace.as_ref()?.prefix;
         #[cfg(any(test, feature = "cluster"))]
         if let Some(routes) = &self.routes {
             let is_there = |key: &Key| {
                 let slot = (routes.routing.slot_of)(key);
-                usize::from(routes.links[usize::from(slot)]) == server
+                usize::from(routes.links[usize::from(slot)]) == _server
             };
             let tried = if is_tagged(prefix) { 1 } else { MARKERS_MAX };
-            let is_master = self.is_master(server);
+            let is_master = self.is_master(_server);
             let mut markers = (0..tried).map(|number| marker(prefix, Some(number)));
             return markers.find(|key| is_master && is_there(key));
         }

@@ -387,7 +387,5 @@ pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
         .command_timeout(command_timeout(plan))
         .connect_timeout(CONNECT_TIMEOUT)
         .restart_quarantine(!plan.is_beyond);
-    #[cfg(feature = "grace")]
-    let builder = builder.failover_grace(plan.has_grace);
-    builder.connect().await
+    builder.failover_grace(plan.has_grace).connect().await
 }

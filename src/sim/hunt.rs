@@ -13,8 +13,10 @@ use crate::policy::mutants::{self, Mutant};
 /// The checks of holders of what they do not hold.
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
+const TWO_HOLDERS: &[&str] = &["two holders", "writer beside another", "too many permits"];
+
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 58] = [
+const KNOWN: [(Mutant, &[&str]); 61] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -73,18 +75,29 @@ const KNOWN: [(Mutant, &[&str]); 58] = [
     (Mutant::PartyCountsEachTime, &["opened too soon"]),
     (Mutant::ArrivalsOutliveTheirGeneration, &["opened too soon"]),
     (Mutant::SetBackClockRefills, &["too many tokens"]),
+    (Mutant::GrantsAtOnceAfterAFailover, TWO_HOLDERS),
+    (Mutant::RunAloneIsTheReign, TWO_HOLDERS),
+    (Mutant::ReignNeverLapses, TWO_HOLDERS),
+];
+
+/// Those that show where one primary fails over.
+const OF_FAILOVERS: [Mutant; 3] = [
+    Mutant::GrantsAtOnceAfterAFailover,
+    Mutant::RunAloneIsTheReign,
+    Mutant::ReignNeverLapses,
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of
 /// runs tried. Without the bug, that seed is quiet.
 fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u64)> {
+    let about_failovers = OF_FAILOVERS.contains(&mutant);
     let attempt = |seed, mutant| {
         mutants::set(mutant);
-        let outcome = run(Plan::new(seed, false));
+        let outcome = run(plan(about_failovers, seed));
         mutants::set(None);
         outcome
     };
-    let seeds = (0..).filter(|seed| may_matter(mutant, &Plan::new(*seed, false)));
+    let seeds = (0..).filter(|seed| may_matter(mutant, &plan(about_failovers, *seed)));
     let (tried, caught) = (1..=seeds_max)
         .zip(seeds)
         .map(|(tried, seed)| (tried, attempt(seed, Some(mutant))))
@@ -94,6 +107,10 @@ fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u
     assert!(sound.breaches.is_empty(), "without {mutant:?}:\n{}", show(&sound));
     let checks: BTreeSet<_> = caught.breaches.iter().map(|breach| breach.check).collect();
     Some((checks.into_iter().collect::<Vec<_>>().join(", "), tried))
+}
+
+fn plan(about_failovers: bool, seed: u64) -> Plan {
+    if about_failovers { Plan::of_failovers(seed) } else { Plan::new(seed, false) }
 }
 
 /// Whether the bug can show in such a run. Runs without a chance are left out, and are not counted.

@@ -1,6 +1,7 @@
 //! The machine against simulated servers that run the shipped scripts, with a network and a clock made by a seed.
 
 mod bounds;
+mod failovers;
 mod loss;
 mod shares;
 mod sharing;

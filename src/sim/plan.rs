@@ -178,8 +178,7 @@ impl Plan {
         plan.faults.extend(prng.percent(30).then_some(Fault::DeadWaiters));
         plan.faults.extend(prng.percent(30).then_some(Fault::Forgery));
         plan.draw_setbacks(&mut Prng::new(seed ^ 0x0_1DE5));
-        let may_have = cfg!(feature = "grace") && !is_beyond;
-        plan.has_grace = Prng::new(seed ^ 0x06_8ACE).percent(30) && may_have;
+        plan.has_grace = Prng::new(seed ^ 0x06_8ACE).percent(30) && !is_beyond;
         plan
     }
 
@@ -199,14 +198,13 @@ impl Plan {
         }
     }
 
-    /// One primary that fails over again and again, with a grace or without.
-    #[cfg(feature = "grace")]
-    pub(crate) fn of_failovers(seed: u64, has_grace: bool) -> Self {
+    /// One primary with a grace that fails over again and again.
+    pub(crate) fn of_failovers(seed: u64) -> Self {
         let mut plan = Self::new(seed, false).without_setbacks();
         plan.faults.retain(|fault| !matches!(fault, Fault::StepForward | Fault::Forget));
         plan.faults.push(Fault::Demotion);
         let has_steals = false;
-        Self { servers: 1, quorum: 1, has_steals, has_grace, ..plan }
+        Self { servers: 1, quorum: 1, has_steals, has_grace: true, ..plan }
     }
 
     pub(crate) fn without_setbacks(mut self) -> Self {

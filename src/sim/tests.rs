@@ -166,8 +166,7 @@ fn promises_are_broken_beyond_the_budget() {
     );
 }
 
-/// Where one primary fails over, nobody holds what another holds; without a grace somebody does.
-#[cfg(feature = "grace")]
+/// Where one primary fails over that has a grace, nobody holds what another holds.
 #[test]
 #[expect(clippy::print_stderr, reason = "it says how far it came")]
 fn no_lock_is_held_twice_over_failovers_with_a_grace() {
@@ -181,7 +180,7 @@ fn no_lock_is_held_twice_over_failovers_with_a_grace() {
             *next - 1
         };
         for seed in std::iter::from_fn(|| Some(take()).filter(|seed| *seed < first + seeds)) {
-            let outcome = run(Plan::of_failovers(seed, true));
+            let outcome = run(Plan::of_failovers(seed));
             lock(&found).push(outcome);
         }
     });
