@@ -24,6 +24,8 @@ mod elect;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod examples;
 mod faults;
+#[cfg(feature = "grace")]
+mod grace;
 mod harness;
 mod holding;
 #[cfg(feature = "family")]

@@ -1,0 +1,204 @@
+//! `Builder::failover_grace` on real servers: a replica is promoted that has not heard of the last.
+
+#![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
+
+use std::time::Duration;
+
+use leasehold::{ErrorKind, Locker};
+#[cfg(feature = "cluster")]
+use leasehold_testing::Cluster;
+#[cfg(feature = "sentinel")]
+use leasehold_testing::{Sentinels, sentinel::Setup};
+use leasehold_testing::{RedisServer, eventually, soon};
+
+/// Long enough for any failover here.
+const TTL: Duration = Duration::from_secs(12);
+
+/// One primary with a replica, which fails over.
+enum Primary {
+    /// Behind one address: it becomes a replica of one that has not heard of the last, and a primary again.
+    Alone(RedisServer, RedisServer),
+    #[cfg(feature = "sentinel")]
+    Sentinels(Box<Sentinels>),
+    #[cfg(feature = "cluster")]
+    Cluster(Box<Cluster>),
+}
+
+fn info(server: &RedisServer, section: &str, name: &str) -> String {
+    let info = server.cli_text(&["INFO", section]);
+    let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned());
+    info.lines().find_map(value).unwrap()
+}
+
+/// Its grace is over before it begins.
+fn has_reigned_for_long(server: &RedisServer, marker: &str) {
+    let (run, id) = (info(server, "server", "run_id"), info(server, "replication", "master_replid"));
+    server.cli(&["SET", marker, &format!("{run} {id} 1")]);
+}
+
+/// From here on it hears of nothing.
+fn is_cut_off(replica: &RedisServer) {
+    replica.cli(&["CONFIG", "SET", "masteruser", "nobody"]);
+    replica.cli(&["CONFIG", "SET", "masterauth", "nothing"]);
+}
+
+async fn is_linked(replica: &RedisServer) {
+    eventually("it follows", || info(replica, "replication", "master_link_status") == "up").await;
+}
+
+impl Primary {
+    async fn alone() -> Self {
+        let builder = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
+        let (server, other) = (builder.clone().start(), builder.start());
+        other.cli(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+        is_linked(&other).await;
+        has_reigned_for_long(&server, "{leasehold}:reign");
+        Self::Alone(server, other)
+    }
+
+    #[cfg(feature = "sentinel")]
+    async fn sentinels() -> Self {
+        let setup = Setup { down_after_ms: 120_000, ..Setup::default() };
+        let sentinels = Sentinels::start_as(setup);
+        let master = sentinels.wait_until_all_follow_one().await;
+        let replicas = sentinels.servers().iter().filter(|server| server.port() != master);
+        for replica in replicas {
+            is_linked(replica).await;
+        }
+        has_reigned_for_long(sentinels.server(master), "{leasehold}:reign");
+        Self::Sentinels(Box::new(sentinels))
+    }
+
+    #[cfg(feature = "cluster")]
+    fn cluster() -> Self {
+        let cluster = Cluster::start();
+        for master in 0..3 {
+            let markers = (0..).map(|number| format!("{{leasehold:{number}}}:reign"));
+            let is_its = |key: &String| cluster.master_of(cluster.slot(key)) == master;
+            let marker = markers.into_iter().find(is_its).unwrap();
+            has_reigned_for_long(&cluster[master], &marker);
+        }
+        Self::Cluster(Box::new(cluster))
+    }
+
+    async fn locker(&self, has_grace: bool) -> Locker {
+        let url = match self {
+            Self::Alone(server, _) => server.url(),
+            #[cfg(feature = "sentinel")]
+            Self::Sentinels(sentinels) => sentinels.url(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.url(),
+        };
+        let builder = Locker::builder().node(url).ttl(TTL).failover_grace(has_grace);
+        soon("it connects", builder.connect()).await.unwrap()
+    }
+
+    /// Replicas hear of nothing from here on.
+    async fn is_late(&self) {
+        match self {
+            Self::Alone(_, other) => {
+                other.cli(&["REPLICAOF", "NO", "ONE"]);
+            }
+            #[cfg(feature = "sentinel")]
+            Self::Sentinels(sentinels) => {
+                let master = sentinels.master_port();
+                let replicas = sentinels.servers().iter().filter(|it| it.port() != master);
+                replicas.for_each(is_cut_off);
+                sentinels.server(master).cli(&["CLIENT", "KILL", "TYPE", "replica"]);
+            }
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                cluster.nodes().for_each(is_cut_off);
+                cluster.nodes().for_each(|node| _ = node.cli(&["CLIENT", "KILL", "TYPE", "replica"]));
+            }
+        }
+    }
+
+    /// A replica takes the place of the primary that has the lock of this name.
+    async fn fails_over(&mut self, _name: &str) {
+        match self {
+            Self::Alone(server, other) => {
+                server.cli(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
+                is_linked(server).await;
+                tokio::time::sleep(Duration::from_millis(1100)).await;
+                server.cli(&["REPLICAOF", "NO", "ONE"]);
+            }
+            #[cfg(feature = "sentinel")]
+            Self::Sentinels(sentinels) => {
+                let master = sentinels.kill_master();
+                sentinels.failover().await;
+                sentinels.wait_for_master_other_than(master).await;
+            }
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                let slot = cluster.slot(_name);
+                let master = cluster.master_of(slot);
+                let replica = cluster.replica_of(master);
+                cluster.kill(master);
+                cluster[replica].cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+                cluster.wait_until_failed_over(slot).await;
+            }
+        }
+    }
+}
+
+/// One holds a lease that it does not renew, and another asks for the lock once the primary has failed over. Whether both
+/// hold it. With a grace a lease that is renewed is kept by a successor that has never heard of it, and its lock can be had
+/// behind it.
+async fn are_both_granted(mut primary: Primary, has_grace: bool) -> bool {
+    let (one, other) = (primary.locker(has_grace).await, primary.locker(has_grace).await);
+    primary.is_late().await;
+    let held = soon("a grant", one.lock("{a}").no_renewal().into_future()).await.unwrap();
+    let kept = soon("a grant", one.lock("{a}:kept").into_future()).await.unwrap();
+    primary.fails_over("{a}").await;
+    let next = tokio::spawn(other.lock("{a}:kept").into_future());
+    let mut refused = 0;
+    let asking = async {
+        loop {
+            match other.try_lock("{a}").await {
+                Ok(guard) => break guard,
+                Err(error) => {
+                    assert_ne!(error.kind(), ErrorKind::Misuse, "{error}");
+                    refused += u32::from(error.to_string().contains("the primary changed"));
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let second = soon("a grant", asking).await;
+    let are_both = !held.is_lost();
+    assert_eq!(refused > 0, has_grace);
+    if has_grace {
+        // A grace is over, and it lasts as long as a lease.
+        assert!(!kept.is_lost() && !next.is_finished());
+        let token = kept.fence();
+        kept.release().await.unwrap();
+        let next = soon("the next", next).await.unwrap().unwrap();
+        assert!(next.fence() > token);
+    }
+    drop(second);
+    are_both
+}
+
+/// Without a grace both are granted the lock: so the replica was late.
+async fn survives(primary: impl AsyncFn() -> Primary) {
+    assert!(are_both_granted(primary().await, false).await);
+    assert!(!are_both_granted(primary().await, true).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_survives_a_primary_behind_one_address_that_was_a_replica_meanwhile() {
+    survives(Primary::alone).await;
+}
+
+#[cfg(feature = "sentinel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_survives_a_failover_by_sentinels_that_lost_it() {
+    survives(Primary::sentinels).await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_survives_a_failover_of_a_node_that_lost_it() {
+    survives(async || Primary::cluster()).await;
+}
