@@ -236,8 +236,7 @@ impl Names {
 #[cfg(any(test, feature = "grace"))]
 pub(crate) fn marker(prefix: &[u8], number: Option<u32>) -> Key {
     let number = number.map_or_else(String::new, |number| format!(":{number}"));
-    let (open, close): (&[u8], &[u8]) =
-        if is_tagged(prefix) { (b"", b"") } else { (b"{", b"}") };
+    let (open, close): (&[u8], &[u8]) = if is_tagged(prefix) { (b"", b"") } else { (b"{", b"}") };
     Key::new(&[open, prefix, b"leasehold", number.as_bytes(), close, REIGN_SUFFIX])
 }
 

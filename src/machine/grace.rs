@@ -86,9 +86,8 @@ impl Met {
 
     /// Whether a release may hand the lock on. What is repeated may be long past: the reign has to be sure.
     fn hands_on(&self, is_repeated: bool, now: Moment) -> bool {
-        let is_open = |reign: Reign| {
-            reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now))
-        };
+        let is_open =
+            |reign: Reign| reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now));
         !self.is_on || rules::hands_on(self.reign.is_some_and(is_open))
     }
 }
@@ -211,9 +210,9 @@ impl Machine {
         }
         let met = &mut self.links[server].met;
         let Some(asked_at) = met.asked_at.take() else { return };
-        let reign = reply.and_then(read).map(|(began, clock)| {
-            Reign::of(began, clock, longest_ttl, asked_at, now)
-        });
+        let reign = reply
+            .and_then(read)
+            .map(|(began, clock)| Reign::of(began, clock, longest_ttl, asked_at, now));
         let before = std::mem::replace(&mut met.reign, reign);
         met.said = reply.and_then(|reply| reply.frame.error()).cloned();
         let is_another = reign.is_some_and(|it| before.is_none_or(|before| !it.is_same(before)));

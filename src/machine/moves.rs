@@ -52,11 +52,14 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::super::tests::{Bench, acquire, greeting, settings, stamp, text};
-    use super::super::{Command, Effect, Fault, Login, Said, Settings};
+    use super::super::tests::{Bench, acquire, greeting, request_of, settings, stamp, text};
+    use super::super::{
+        Alone, Command, Effect, FENCED, Fault, Kind, Login, Question, Said, Script, Settings,
+    };
     use super::*;
     use crate::names::Names;
     use crate::policy::fitness::Rules;
+    use crate::policy::{Bounds, Wait};
     use crate::support::recorded;
 
     const LONGEST: Duration = Duration::from_secs(10);
@@ -133,6 +136,48 @@ mod tests {
         let extend = text(&[Bytes::from_static(bench.machine.settings().scripts.extend.digest)]);
         assert!(said.iter().any(|it| it.contains(&extend) && it.contains("kept")), "{said:?}");
         assert!(holds(&bench, b"kept"));
+    }
+
+    /// It is kept by a command of its own.
+    static ALONE: Kind = Kind {
+        is_fenced: true,
+        is_exclusive: true,
+        goes_on: false,
+        has_guard: true,
+        acquire: FENCED.acquire,
+        read: FENCED.read,
+        wait: FENCED.wait,
+        release: FENCED.release,
+        alone: Some(Alone {
+            extend: |question| {
+                let Question { command, names, owner, scripts, .. } = question;
+                command.call(&scripts.queue, &[names.lock()], &[owner]);
+            },
+            read: FENCED.read,
+            repair: FENCED.acquire,
+        }),
+        also: |_| &[],
+        becomes: None,
+    };
+
+    #[test]
+    fn a_successor_is_asked_for_each_lease_as_its_kind_is_kept() {
+        let mut bench = followed();
+        for (kind, name) in [(&FENCED, b"a"), (&ALONE, b"b"), (&FENCED, b"c")] {
+            request_of(kind, &mut bench, name, Wait::Never, Bounds::default());
+            answer(&mut bench, "a");
+        }
+        bench.machine.moved(0, "b".into(), bench.now, bench.now);
+        let said = meet(&mut bench, "b");
+        let scripts = bench.machine.settings().scripts;
+        let asked = |script: Script| {
+            let digest = text(&[Bytes::from_static(script.digest)]);
+            let it = said.iter().filter(move |it| it.contains(&digest));
+            it.map(|it| it.split(' ').nth(2).map(str::to_owned)).collect::<Vec<_>>()
+        };
+        // So many keys each.
+        assert_eq!(asked(scripts.extend), [Some("2".to_owned())]);
+        assert_eq!(asked(scripts.queue), [Some("1".to_owned())]);
     }
 
     #[test]

@@ -250,7 +250,9 @@ impl Machine {
                 Said::Graced(since, left)
             }
             #[cfg(any(test, feature = "grace"))]
-            None if link.met.said().is_some() => Said::Refused(link.met.said().map_or(b"", |it| it)),
+            None if link.met.said().is_some() => {
+                Said::Refused(link.met.said().map_or(b"", |it| it))
+            }
             None => match link.refusal_of_locks(now) {
                 Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {
                     Said::Settling(wait)

@@ -79,8 +79,8 @@ pub use moment::Moment;
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, grace::Reign, limit::late_within, redelivery::Redelivery, relay::Relay, renewal::extension,
-    restart::quarantine, validity::Term, waiter::WaiterState,
+    attempt::Attempt, grace::Reign, limit::late_within, redelivery::Redelivery, relay::Relay,
+    renewal::extension, restart::quarantine, validity::Term, waiter::WaiterState,
 };
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict, patience};

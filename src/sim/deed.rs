@@ -67,7 +67,8 @@ impl<'a> Deed<'a> {
 
     /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
     pub(super) fn may_seize_from(&self, owner: &Bytes) -> bool {
-        self.is_reassertion() || self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
+        self.is_reassertion()
+            || self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
     }
 }
 

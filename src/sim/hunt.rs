@@ -81,11 +81,8 @@ const KNOWN: [(Mutant, &[&str]); 61] = [
 ];
 
 /// Those that show where one primary fails over.
-const OF_FAILOVERS: [Mutant; 3] = [
-    Mutant::GrantsAtOnceAfterAFailover,
-    Mutant::RunAloneIsTheReign,
-    Mutant::ReignNeverLapses,
-];
+const OF_FAILOVERS: [Mutant; 3] =
+    [Mutant::GrantsAtOnceAfterAFailover, Mutant::RunAloneIsTheReign, Mutant::ReignNeverLapses];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of
 /// runs tried. Without the bug, that seed is quiet.

@@ -182,11 +182,7 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
         "local token = math.max(counter + 1, micros)",
         "local token = counter > 0 and counter + 1 or micros",
     ),
-    (
-        Mutant::StaleKeysStay,
-        "or in_grace and is_heard and is_raised[lock]",
-        "",
-    ),
+    (Mutant::StaleKeysStay, "or in_grace and is_heard and is_raised[lock]", ""),
     (Mutant::AnyHolderTakesOver, "is_heard and is_raised[lock]", "is_heard"),
     (
         Mutant::RunAloneIsTheReign,

@@ -187,6 +187,11 @@ fn no_lock_is_held_twice_over_failovers_with_a_grace() {
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let broken: Vec<_> = found.iter().filter(|it| !it.breaches.is_empty()).collect();
     let count = |name| found.iter().filter_map(|it| it.counts.get(name)).sum::<u64>();
-    eprintln!("{} runs, {} grants, {} repairs", found.len(), count("grants"), count("commands: repair"));
+    eprintln!(
+        "{} runs, {} grants, {} repairs",
+        found.len(),
+        count("grants"),
+        count("commands: repair")
+    );
     assert!(broken.is_empty(), "{} of {seeds} broken, {}", broken.len(), show(broken[0]));
 }

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Locker};
+use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
+use leasehold_testing::{RedisServer, eventually, soon, whole};
 #[cfg(feature = "sentinel")]
 use leasehold_testing::{Sentinels, sentinel::Setup};
-use leasehold_testing::{RedisServer, eventually, soon};
 
 /// Long enough for any failover here.
 const TTL: Duration = Duration::from_secs(12);
@@ -32,7 +33,8 @@ fn info(server: &RedisServer, section: &str, name: &str) -> String {
 
 /// Its grace is over before it begins.
 fn has_reigned_for_long(server: &RedisServer, marker: &str) {
-    let (run, id) = (info(server, "server", "run_id"), info(server, "replication", "master_replid"));
+    let (run, id) =
+        (info(server, "server", "run_id"), info(server, "replication", "master_replid"));
     server.cli(&["SET", marker, &format!("{run} {id} 1")]);
 }
 
@@ -109,7 +111,9 @@ impl Primary {
             #[cfg(feature = "cluster")]
             Self::Cluster(cluster) => {
                 cluster.nodes().for_each(is_cut_off);
-                cluster.nodes().for_each(|node| _ = node.cli(&["CLIENT", "KILL", "TYPE", "replica"]));
+                cluster
+                    .nodes()
+                    .for_each(|node| _ = node.cli(&["CLIENT", "KILL", "TYPE", "replica"]));
             }
         }
     }
@@ -201,4 +205,51 @@ async fn a_lock_survives_a_failover_by_sentinels_that_lost_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_survives_a_failover_of_a_node_that_lost_it() {
     survives(async || Primary::cluster()).await;
+}
+
+const STAMP: &str = "8123456789012345";
+
+/// Whether the server has the lease of `me` once its holder has said that it holds, with this token and until then.
+fn is_heard(server: &RedisServer, token: &str, by: &str) -> bool {
+    let script = whole(include_str!("../../scripts/repair.lua"));
+    let words = ["EVAL", &script, "2", "a", "{a}:fence", "me", "60000", token, by, STAMP];
+    match server.cli(&words) {
+        Frame::Bulk(stamp) => stamp == STAMP,
+        Frame::Array(items) => {
+            assert_eq!(items[..], [Frame::Bulk(STAMP.into()), Frame::Integer(0)]);
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_holder_is_heard_while_the_grace_lasts_and_takes_over_from_none_but_an_earlier_owner() {
+    let server = RedisServer::start();
+    let (in_time, late) = ("9000000000000000", "1");
+    assert!(!is_heard(&server, "7", late));
+    assert_eq!(server.cli(&["EXISTS", "a"]), Frame::Integer(0));
+    assert!(is_heard(&server, "7", in_time));
+    assert_eq!(
+        (server.cli_text(&["GET", "a"]), server.cli_text(&["GET", "{a}:fence"])),
+        ("me".into(), "7".into())
+    );
+    // What is its own is extended at any time.
+    server.cli(&["PEXPIRE", "a", "1000"]);
+    assert!(is_heard(&server, "7", late));
+    assert!(matches!(server.cli(&["PTTL", "a"]), Frame::Integer(left) if left > 50_000));
+    for (counter, token, by, is_taken) in [
+        ("6", "7", in_time, true),
+        ("6", "7", late, false),
+        ("7", "7", in_time, false),
+        // Without a token.
+        ("6", "0", in_time, false),
+    ] {
+        server.cli(&["SET", "a", "other\0", "PX", "60000"]);
+        server.cli(&["SET", "{a}:fence", counter]);
+        assert_eq!(is_heard(&server, token, by), is_taken, "{counter} {token} {by}");
+        let owner = if is_taken { "me\0" } else { "other\0" };
+        assert_eq!(server.cli_text(&["GET", "a"]), owner, "with its mark, as somebody waits");
+        assert_eq!(server.cli_text(&["GET", "{a}:fence"]), if is_taken { token } else { counter });
+    }
 }
