@@ -6,6 +6,7 @@
 #   scripts/soak.sh 30
 #   scripts/soak.sh --machine 30      locks alone, on what serves a default build: see ARCHITECTURE.md
 #   scripts/soak.sh --failovers 1000
+#   scripts/soak.sh --graces 1000     likewise, with a grace: no lock may be held by two
 #   LEASEHOLD_SOAK_SEED=12345 scripts/soak.sh 1     the faults of a run that was printed
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,6 +18,11 @@ case ${1:-} in
     what=failovers
     shift
     ;;
+--graces)
+    what=failovers
+    export LEASEHOLD_SOAK_GRACE=on
+    shift
+    ;;
 --machine)
     features=
     shift
@@ -25,7 +31,7 @@ esac
 count=${1:-}
 case $count in
 '' | 0 | *[!0-9]*)
-    echo "usage: scripts/soak.sh [--machine] MINUTES | --failovers COUNT" >&2
+    echo "usage: scripts/soak.sh [--machine] MINUTES | --failovers COUNT | --graces COUNT" >&2
     exit 2
     ;;
 esac

@@ -65,6 +65,7 @@
 //! | `sharing` | `Locker::read`, `write` and `semaphore`: [readers, writers and permits](guide::sharing) |
 //! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
 //! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
+//! | `grace` | `Builder::failover_grace`: exclusion that survives the failover of one primary with asynchronous replicas |
 //! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
 //! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |

@@ -99,7 +99,7 @@ pub(crate) struct Machine {
     pub(super) calls: super::calls::Calls,
     /// Where primaries have a grace.
     #[cfg(any(test, feature = "grace"))]
-    pub(super) grace: Option<Box<super::grace::Grace>>,
+    pub(super) grace: Option<Box<super::reign::Grace>>,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routes: Option<Box<super::routing::Routes>>,
     /// Kept for its room.

@@ -3,14 +3,13 @@
 //!
 //! A server is asked for its reign (`scripts/reign.lua`) ahead of all else on a new connection, and again ahead of what
 //! is new once what it said has lapsed. That is a write of its own: a lock that is asked for behind the question in one
-//! write might be taken in a grace, from a holder that has not said yet that it holds.
+//! write might be taken in a grace, from a holder that has yet to say that it holds.
 //!
 //! One of several servers that began to reign votes once its grace is over, as one that has restarted. What is asked there
-//! besides is as it always is: the others know who holds.
+//! besides is as it always is: the others know the holder.
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Answer;
@@ -21,8 +20,9 @@ use super::ids::LeaseId;
 use super::kind::Question;
 use super::lease::{Lease, Phase};
 use super::link::{Link, Reply, To, What};
+use super::reign::Grace;
 use super::rules;
-use super::script::{Form, Script, Scripts};
+use super::script::{Form, Scripts};
 #[cfg(any(test, feature = "cluster"))]
 use crate::names::is_tagged;
 use crate::names::{Key, marker};
@@ -31,66 +31,6 @@ use crate::policy::{Failing, Moment, Reign, began, length, number};
 /// Markers that are tried for one server: each is in one slot of all.
 #[cfg(any(test, feature = "cluster"))]
 const MARKERS_MAX: u32 = 1 << 18;
-
-/// That primaries have a grace.
-pub(crate) struct Grace {
-    /// No lease lasts longer.
-    pub(crate) longest_ttl: Duration,
-    pub(crate) prefix: Box<[u8]>,
-    pub(crate) script: Script,
-}
-
-/// What a link knows of the reign of its server.
-#[derive(Default)]
-pub(super) struct Met {
-    /// Primaries have a grace.
-    is_on: bool,
-    /// None where the server is no primary, or has not said since when it is.
-    reign: Option<Reign>,
-    /// When this reign was learned of first.
-    since: Moment,
-    /// It has been asked then, and has not answered yet.
-    asked_at: Option<Moment>,
-    /// Why there is none, where the server has said that.
-    said: Option<Bytes>,
-    /// Those in a queue of the server whose next question waits for the answer.
-    waiting: Vec<LeaseId>,
-}
-
-impl Met {
-    /// The connection has ended.
-    pub(super) fn end(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Whether it is not known yet if there is any.
-    pub(super) fn is_open(&self) -> bool {
-        self.asked_at.is_some() && self.reign.is_none()
-    }
-
-    /// What the server said in the place of its reign.
-    pub(super) fn said(&self) -> Option<&Bytes> {
-        self.said.as_ref().filter(|_| self.reign.is_none())
-    }
-
-    /// Whether its reign has to be learned, or looked at again, before a lock is asked for.
-    fn is_unsure(&self, now: Moment) -> bool {
-        let is_fresh = |reign: Reign| !reign.wait(now).is_zero() || reign.is_fresh(now);
-        self.is_on && !self.reign.is_some_and(is_fresh)
-    }
-
-    /// Whether a lock is believed to be granted, as its server says now.
-    fn grants(&self, now: Moment) -> bool {
-        !self.is_on || rules::is_granted(self.reign.is_some_and(|reign| reign.grants(now)))
-    }
-
-    /// Whether a release may hand the lock on. What is repeated may be long past: the reign has to be sure.
-    fn hands_on(&self, is_repeated: bool, now: Moment) -> bool {
-        let is_open =
-            |reign: Reign| reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now));
-        !self.is_on || rules::hands_on(self.reign.is_some_and(is_open))
-    }
-}
 
 impl Link {
     /// Why no lock is asked of the server now; none where it may vote.

@@ -15,9 +15,9 @@ use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::command::{Command, Memory};
 use super::fault::Fault;
-use super::grace::Met;
 use super::ids::{BatchId, CallId, LeaseId};
 use super::place::{Digits, Place, STAMP_DIGITS, spelled};
+use super::reign::Met;
 use super::rules::{self, Standing};
 use super::script::{Form, Script};
 use super::session::{Renewal, Sighting, Step};
@@ -240,7 +240,7 @@ impl Link {
             owed: Vec::new(),
             is_resp3: false,
             told: Subscription::NONE,
-            met: Met::default(),
+            met: Met::new(),
             decoder: Decoder::new(LIMITS),
             slots: VecDeque::new(),
             pending: VecDeque::new(),

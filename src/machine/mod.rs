@@ -29,7 +29,7 @@
 //! # A link
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `grace` what a primary is believed whose reign began a short time ago, `link` the commands and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
+//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `link` the commands and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
 //! replies by which a command goes out again, `breaker` which servers are left out for a while, `fault` why there is no connection, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 
@@ -66,6 +66,8 @@ mod moves;
 mod owner;
 mod parting;
 mod place;
+#[cfg_attr(not(any(test, feature = "grace")), path = "reign/off.rs")]
+mod reign;
 mod release;
 mod report;
 mod round;
@@ -103,8 +105,6 @@ pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
 pub(crate) use self::fault::Fault;
-#[cfg(any(test, feature = "grace"))]
-pub(crate) use self::grace::Grace;
 pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;
@@ -114,6 +114,8 @@ pub(crate) use self::lease::Refusal;
 pub(crate) use self::link::LIMITS;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::link::What;
+#[cfg(any(test, feature = "grace"))]
+pub(crate) use self::reign::Grace;
 pub(crate) use self::report::Said;
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routing::{Redirect, Routing};

@@ -175,7 +175,7 @@ mod tests {
             let it = said.iter().filter(move |it| it.contains(&digest));
             it.map(|it| it.split(' ').nth(2).map(str::to_owned)).collect::<Vec<_>>()
         };
-        // So many keys each.
+        // The number of keys of each.
         assert_eq!(asked(scripts.extend), [Some("2".to_owned())]);
         assert_eq!(asked(scripts.queue), [Some("1".to_owned())]);
     }

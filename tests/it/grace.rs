@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(12);
 /// One primary with a replica, which fails over.
 enum Primary {
     /// Behind one address: it becomes a replica of one that has not heard of the last, and a primary again.
-    Alone(RedisServer, RedisServer),
+    Alone(Box<[RedisServer; 2]>),
     #[cfg(feature = "sentinel")]
     Sentinels(Box<Sentinels>),
     #[cfg(feature = "cluster")]
@@ -39,6 +39,7 @@ fn has_reigned_for_long(server: &RedisServer, marker: &str) {
 }
 
 /// From here on it hears of nothing.
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 fn is_cut_off(replica: &RedisServer) {
     replica.cli(&["CONFIG", "SET", "masteruser", "nobody"]);
     replica.cli(&["CONFIG", "SET", "masterauth", "nothing"]);
@@ -55,7 +56,7 @@ impl Primary {
         other.cli(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
         is_linked(&other).await;
         has_reigned_for_long(&server, "{leasehold}:reign");
-        Self::Alone(server, other)
+        Self::Alone(Box::new([server, other]))
     }
 
     #[cfg(feature = "sentinel")]
@@ -85,7 +86,7 @@ impl Primary {
 
     async fn locker(&self, has_grace: bool) -> Locker {
         let url = match self {
-            Self::Alone(server, _) => server.url(),
+            Self::Alone(servers) => servers[0].url(),
             #[cfg(feature = "sentinel")]
             Self::Sentinels(sentinels) => sentinels.url(),
             #[cfg(feature = "cluster")]
@@ -98,8 +99,8 @@ impl Primary {
     /// Replicas hear of nothing from here on.
     async fn is_late(&self) {
         match self {
-            Self::Alone(_, other) => {
-                other.cli(&["REPLICAOF", "NO", "ONE"]);
+            Self::Alone(servers) => {
+                servers[1].cli(&["REPLICAOF", "NO", "ONE"]);
             }
             #[cfg(feature = "sentinel")]
             Self::Sentinels(sentinels) => {
@@ -121,7 +122,8 @@ impl Primary {
     /// A replica takes the place of the primary that has the lock of this name.
     async fn fails_over(&mut self, _name: &str) {
         match self {
-            Self::Alone(server, other) => {
+            Self::Alone(servers) => {
+                let [server, other] = &**servers;
                 server.cli(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
                 is_linked(server).await;
                 tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -147,7 +149,7 @@ impl Primary {
 }
 
 /// One holds a lease that it does not renew, and another asks for the lock once the primary has failed over. Whether both
-/// hold it. With a grace a lease that is renewed is kept by a successor that has never heard of it, and its lock can be had
+/// hold it. With a grace a lease that is renewed is kept by a successor that has never heard of it, and its lock is granted
 /// behind it.
 async fn are_both_granted(mut primary: Primary, has_grace: bool) -> bool {
     let (one, other) = (primary.locker(has_grace).await, primary.locker(has_grace).await);

@@ -5,12 +5,14 @@
 //! A few failovers are a test; `scripts/soak.sh --failovers COUNT` makes more. Its environment:
 //! `LEASEHOLD_SOAK_FAILOVERS` for how many failovers by Sentinels, with the other kinds beside them,
 //! `LEASEHOLD_SOAK_KIND` for one kind alone (`sentinel`, `replicaof`, `snapshot`), whose number it is then, and
-//! `LEASEHOLD_SOAK_SEED`.
+//! `LEASEHOLD_SOAK_SEED`. With `LEASEHOLD_SOAK_GRACE=on` (`scripts/soak.sh --graces COUNT`) lockers have
+//! `Builder::failover_grace`, leases outlive a failover, none is stolen, and none of them may overlap; with `off` it is
+//! counted how many do without.
 //!
 //! The plan keeps out what docs/guarantees.md does: no server's clock is set back; one clock serves all, and goes on
 //! by two seconds between a server's last grant and the first one after its counters were set back (but for
-//! Sentinels); no lease is passed on within a process. Which leases overlap is not checked: nothing is promised of
-//! that after a failover.
+//! Sentinels); no lease is passed on within a process. Without a grace it is not checked which leases overlap: nothing
+//! is promised of that after a failover.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -58,18 +60,27 @@ impl Drop for Over {
     }
 }
 
+/// Whether leases outlive a failover: then it is checked, or counted, which of them overlap.
+fn is_long() -> bool {
+    setting::<String>("LEASEHOLD_SOAK_GRACE").is_some()
+}
+
+fn has_grace() -> bool {
+    setting::<String>("LEASEHOLD_SOAK_GRACE").is_some_and(|how| how == "on")
+}
+
 /// Panics at a token that comes twice or falls, with the part of the history that shows it.
 async fn run(kind: Kind, seed: u64, failovers: usize) -> BTreeMap<&'static str, u64> {
     let mut prng = Prng::new(seed);
     let mut servers = spawn_blocking(move || Servers::start(kind)).await.expect("servers start");
-    let stage = Arc::new(Stage::new());
+    let stage = Arc::new(Stage::new(is_long()));
     let mut callers: JoinSet<()> = JoinSet::new();
     let mut number = 0;
     for process in 0..PROCESSES {
         let locker = servers.locker().await;
         for name in issued::duties(process) {
             let (locker, stage, prng) = (locker.clone(), Arc::clone(&stage), prng.fork());
-            callers.spawn(Caller { number, name, process, locker, stage, prng }.run());
+            callers.spawn(Caller { number, name, process, locker, stage, prng, lease: 0 }.run());
             number += 1;
         }
     }

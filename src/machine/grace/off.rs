@@ -11,19 +11,6 @@ use super::link::{Link, What};
 use super::script::Scripts;
 use crate::policy::{Failing, Moment};
 
-#[derive(Default)]
-pub(super) struct Met;
-
-impl Met {
-    #[inline]
-    pub(super) fn end(&mut self) {}
-
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        false
-    }
-}
-
 impl Link {
     #[inline]
     pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {

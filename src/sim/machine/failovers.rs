@@ -191,7 +191,7 @@ fn arrives_late() {
     assert!(!world.is_granted(1, late) && !world.has_key());
 }
 
-/// However often clients connect, names can be had again.
+/// However often clients connect, names are granted again.
 fn ends() {
     let mut world = World::with_grace(2, 6);
     world.fail_over(Connections::End);

@@ -14,10 +14,16 @@ use crate::history::{At, Lease};
 use crate::prng::Prng;
 
 /// Permits of the semaphore.
-const LIMIT: u32 = 3;
+pub(crate) const LIMIT: u32 = 3;
 /// Each caller has a TTL of its own: so no lease is passed on within a process, where a token may be below
 /// that of an owner that came in because servers had lost it (docs/guarantees.md).
 const TTL_MS: u64 = 700;
+/// Where leases are to outlive a failover.
+const TTL_LONG_MS: u64 = 6_000;
+/// No lease lasts longer.
+pub(crate) const LONGEST: Duration = Duration::from_secs(7);
+/// How often a holder looks whether it holds.
+const LOOKS: Duration = Duration::from_millis(20);
 
 pub(crate) struct Caller {
     pub(crate) number: usize,
@@ -27,6 +33,8 @@ pub(crate) struct Caller {
     pub(crate) locker: Locker,
     pub(crate) stage: Arc<Stage>,
     pub(crate) prng: Prng,
+    /// The number of the lease that it was granted last.
+    pub(crate) lease: usize,
 }
 
 fn key(name: usize) -> String {
@@ -57,7 +65,7 @@ impl Caller {
         while self.stage.is_night.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(1)).await;
         }
-        if self.prng.percent(5) {
+        if self.prng.percent(5) && !self.stage.is_long {
             let victim = (self.process + 1) % PROCESSES;
             let request = self.locker.lock(key(victim)).steal();
             let own = std::mem::replace(&mut self.name, victim);
@@ -73,7 +81,7 @@ impl Caller {
         let (locker, key) = (&self.locker, key(WANTED));
         let (request, how) = match self.prng.within(0..20) {
             0..=2 => (locker.try_lock(key), "taken"),
-            3..=4 => (locker.lock(key).steal(), "stolen"),
+            3..=4 if !self.stage.is_long => (locker.lock(key).steal(), "stolen"),
             _ => (locker.lock(key).wait_at_most(self.prng.millis(50..1500)), "waited for"),
         };
         if let Some(guard) = self.take(Part::Whole, request, how).await {
@@ -108,7 +116,7 @@ impl Caller {
                 }
             }
             let part = if is_reader { Part::Reader } else { Part::Whole };
-            self.note(&guard, self.stage.label(), part, begun, call);
+            self.lease = self.note(&guard, self.stage.label(), part, begun, call);
         }
         self.end(guard).await;
     }
@@ -128,12 +136,13 @@ impl Caller {
     async fn take(&mut self, part: Part, request: LockRequest, how: &'static str) -> Option<Guard> {
         let (label, number) =
             (self.stage.label(), u64::try_from(self.number).expect("it is small"));
-        let ttl = Duration::from_millis(TTL_MS + 10 * number);
+        let shortest = if self.stage.is_long { TTL_LONG_MS } else { TTL_MS };
+        let ttl = Duration::from_millis(shortest + 10 * number);
         let request = request.ttl(ttl).label(label.to_string()).into_future();
         let begun = self.now();
         match request.await {
             Ok(guard) => {
-                self.note(&guard, label, part, begun, how);
+                self.lease = self.note(&guard, label, part, begun, how);
                 Some(guard)
             }
             Err(error) => {
@@ -144,24 +153,52 @@ impl Caller {
         }
     }
 
-    fn note(&self, guard: &Guard, label: u64, part: Part, begun: At, how: &'static str) {
+    fn note(&self, guard: &Guard, label: u64, part: Part, begun: At, how: &'static str) -> usize {
         let (token, granted) = (guard.fence().get(), self.now());
         let Self { name, number: client, .. } = *self;
         let (until, extended) = (granted, 0);
         let lease = Lease { name, client, part, token, begun, granted, until, extended, end: how };
-        self.stage.note(guard, label, lease);
+        self.stage.note(guard, label, lease)
     }
 
     fn now(&self) -> At {
         self.stage.now()
     }
 
+    /// Whether it still holds what it was granted last.
+    fn looks(&self, guard: &Guard) -> bool {
+        let now = self.now();
+        let is_held = !guard.is_lost();
+        if is_held {
+            self.stage.is_held(self.lease, now);
+        }
+        is_held
+    }
+
+    async fn hold(&self, guard: &Guard, time: Duration) {
+        let end = self.now() + time;
+        while self.looks(guard) && self.now() < end {
+            sleep(LOOKS.min(time)).await;
+        }
+        if self.stage.is_long && time > LOOKS {
+            self.stage.recorder.count(match (self.name, guard.is_lost()) {
+                (SHARED | PERMITS, true) => "held for long: shares lost",
+                (SHARED | PERMITS, false) => "held for long: shares kept",
+                (_, true) => "held for long: locks lost",
+                (_, false) => "held for long: locks kept",
+            });
+        }
+    }
+
     /// Holds for a while, and gives back.
     async fn end(&mut self, guard: Guard) {
-        match self.prng.within(0..40) {
-            0 => sleep(self.prng.millis(100..900)).await,
-            _ => sleep(self.prng.millis(0..4)).await,
-        }
+        let time = match self.prng.within(0..40) {
+            0 => self.prng.millis(100..900),
+            1..=6 if self.stage.is_long => self.prng.millis(500..5000),
+            _ => self.prng.millis(0..4),
+        };
+        self.hold(&guard, time).await;
+        self.looks(&guard);
         if self.prng.percent(15) {
             return drop(guard);
         }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use leasehold::{Error, ErrorKind, Guard};
 use leasehold_testing::leases::{self, Part};
 
-use super::PROCESSES;
+use super::caller::LIMIT;
+use super::{PROCESSES, has_grace};
 use crate::history::{At, Lease, Recorder};
 
 /// The names below are those of locks that one process each takes again and again.
@@ -34,6 +35,8 @@ pub(crate) struct Stage {
     pub(crate) is_over: AtomicBool,
     /// Callers with a lock of their own sleep.
     pub(crate) is_night: AtomicBool,
+    /// Leases outlive a failover, and none is stolen.
+    pub(crate) is_long: bool,
     labels: AtomicU64,
     issued: Mutex<Issued>,
     /// When the last of the grants were asked for, in microseconds.
@@ -54,11 +57,12 @@ fn micros(at: At) -> u64 {
 }
 
 impl Stage {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(is_long: bool) -> Self {
         Self {
             recorder: Recorder::new(),
             is_over: AtomicBool::new(false),
             is_night: AtomicBool::new(false),
+            is_long,
             labels: AtomicU64::new(0),
             issued: Mutex::default(),
             asked: Default::default(),
@@ -73,8 +77,8 @@ impl Stage {
         self.labels.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes the token of a guard that was granted just now.
-    pub(crate) fn note(&self, guard: &Guard, label: u64, lease: Lease) {
+    /// Notes the token of a guard that was granted just now; the number of the lease.
+    pub(crate) fn note(&self, guard: &Guard, label: u64, lease: Lease) -> usize {
         self.recorder.count(lease.end);
         let is_written = lease.name == SHARED && lease.part == Part::Whole;
         let waited_for = if is_written { WAITED_FOR - 1 } else { lease.name };
@@ -83,7 +87,12 @@ impl Stage {
         let victims = report.taken_from().filter_map(|it| it.label.as_ref()?.parse().ok());
         // A request that waits and has lost the lock before it knew comes back as another owner, later.
         let label = Some(label).filter(|_| lease.end != "waited for");
-        self.issued.lock().expect("nobody panicked").note(lease, label, victims);
+        self.issued.lock().expect("nobody panicked").note(lease, label, victims)
+    }
+
+    /// Its holder knew then that it held.
+    pub(crate) fn is_held(&self, lease: usize, at: At) {
+        self.issued.lock().expect("nobody panicked").leases[lease].until = at;
     }
 
     /// Whether each kind of grant was asked for and had after `at`.
@@ -121,7 +130,9 @@ impl Stage {
                 first.at, first.text
             ));
         }
-        for (what, pairs) in issued.violations() {
+        // Readers that outlive a failover lead others to a token from before it.
+        let is_control = self.is_long && !has_grace();
+        for (what, pairs) in issued.violations().into_iter().filter(|_| !is_control) {
             tell(&format!("{what}: {} times", pairs.len()));
             for (later, earlier) in pairs.into_iter().take(SHOWN_MAX) {
                 let notes = history.notes.iter().map(|note| (note.at, note.text.clone()));
@@ -133,6 +144,14 @@ impl Stage {
             }
         }
         let count = |number| u64::try_from(number).expect("a count fits");
+        let crowds = leases::crowds(&issued.leases, LIMIT);
+        if self.is_long {
+            history.counts.insert("doubly held", count(crowds.len()));
+        }
+        for crowd in crowds.iter().filter(|_| self.is_long && has_grace()).take(SHOWN_MAX) {
+            tell("held together:");
+            crowd.iter().for_each(|lease| tell(&format!("    {}", told(lease))));
+        }
         history.counts.insert("checked: tokens", count(issued.leases.len()));
         history.counts.insert("checked: steals", count(issued.steals.len()));
         (report, history.counts)
@@ -150,11 +169,17 @@ fn told(lease: &Lease) -> String {
 type Pair<'a> = (&'a Lease, &'a Lease);
 
 impl Issued {
-    fn note(&mut self, lease: Lease, label: Option<u64>, victims: impl Iterator<Item = u64>) {
+    fn note(
+        &mut self,
+        lease: Lease,
+        label: Option<u64>,
+        victims: impl Iterator<Item = u64>,
+    ) -> usize {
         let index = self.leases.len();
         self.leases.push(lease);
         self.by_label.extend(label.map(|label| (label, index)));
         self.steals.extend(victims.map(|victim| (index, victim)));
+        index
     }
 
     /// What is broken, by what the later lease is.

@@ -9,6 +9,8 @@ use leasehold_testing::sentinel::Setup;
 use leasehold_testing::{RedisServer, Sentinels, soon};
 use tokio::runtime::Handle;
 
+use super::caller::LONGEST;
+use super::has_grace;
 use super::issued::Stage;
 use crate::prng::Prng;
 
@@ -109,6 +111,10 @@ impl Servers {
             loop {
                 let builder = Locker::builder().nodes([url.clone()]);
                 let builder = builder.command_timeout(Duration::from_millis(500));
+                let builder = match has_grace() {
+                    true => builder.ttl(LONGEST).failover_grace(true),
+                    false => builder,
+                };
                 match builder.connect_timeout(Duration::from_millis(500)).connect().await {
                     Ok(locker) => break locker,
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),

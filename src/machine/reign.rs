@@ -1,0 +1,74 @@
+//! What a link knows of the reign of its server, where primaries have a grace.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::ids::LeaseId;
+use super::rules;
+use super::script::Script;
+use crate::policy::{Moment, Reign};
+
+/// That primaries have a grace.
+pub(crate) struct Grace {
+    /// No lease lasts longer.
+    pub(crate) longest_ttl: Duration,
+    pub(crate) prefix: Box<[u8]>,
+    pub(crate) script: Script,
+}
+
+/// What a link knows of the reign of its server.
+#[derive(Default)]
+pub(super) struct Met {
+    /// Primaries have a grace.
+    pub(super) is_on: bool,
+    /// None where the server is no primary, or has not said since when it is.
+    pub(super) reign: Option<Reign>,
+    /// When this reign was learned of first.
+    pub(super) since: Moment,
+    /// It has been asked then, and has not answered yet.
+    pub(super) asked_at: Option<Moment>,
+    /// Why there is none, where the server has said that.
+    pub(super) said: Option<Bytes>,
+    /// Those in a queue of the server whose next question waits for the answer.
+    pub(super) waiting: Vec<LeaseId>,
+}
+
+impl Met {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The connection has ended.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether it is not known yet if there is any.
+    pub(super) fn is_open(&self) -> bool {
+        self.asked_at.is_some() && self.reign.is_none()
+    }
+
+    /// What the server said in the place of its reign.
+    pub(super) fn said(&self) -> Option<&Bytes> {
+        self.said.as_ref().filter(|_| self.reign.is_none())
+    }
+
+    /// Whether its reign has to be learned, or looked at again, before a lock is asked for.
+    pub(super) fn is_unsure(&self, now: Moment) -> bool {
+        let is_fresh = |reign: Reign| !reign.wait(now).is_zero() || reign.is_fresh(now);
+        self.is_on && !self.reign.is_some_and(is_fresh)
+    }
+
+    /// Whether a lock is believed to be granted, as its server says now.
+    pub(super) fn grants(&self, now: Moment) -> bool {
+        !self.is_on || rules::is_granted(self.reign.is_some_and(|reign| reign.grants(now)))
+    }
+
+    /// Whether a release may hand the lock on. What is repeated may be long past: the reign has to be sure.
+    pub(super) fn hands_on(&self, is_repeated: bool, now: Moment) -> bool {
+        let is_open =
+            |reign: Reign| reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now));
+        !self.is_on || rules::hands_on(self.reign.is_some_and(is_open))
+    }
+}

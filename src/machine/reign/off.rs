@@ -1,0 +1,18 @@
+//! Where no primary has a grace.
+
+pub(super) struct Met {}
+
+impl Met {
+    #[inline]
+    pub(super) fn new() -> Self {
+        Self {}
+    }
+
+    #[inline]
+    pub(super) fn end(&mut self) {}
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        false
+    }
+}
