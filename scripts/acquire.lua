@@ -103,7 +103,8 @@ for lock = 1, #KEYS, 3 do
       call('HLEN', queue)
     elseif type(fields) == 'number' and fields > 2 then
       --@ next_waiter
-      local time, ends = redis.call('TIME'), redis.pcall('HMGET', queue, 'first', 'last')
+      local time = redis.call('TIME')
+      local ends = redis.pcall('HMGET', queue, 'first', 'last')
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       -- A user that may not look at a queue leaves the lock to those who are in it.
       local next = ends.err and {owner = true} or next_waiter(queue, now, true, ends[1], ends[2])

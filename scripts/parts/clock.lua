@@ -15,7 +15,8 @@ local function clock()
   local told = redis.pcall('TIME')
   local set = told.err and redis.pcall('SET', key, '', 'NX', 'PXAT', '4503599627370496')
   if type(set) ~= 'table' or not set.ok then
-    return redis.call('TIME')
+    told = redis.call('TIME')
+    return told
   end
   local now = 4503599627370496 - redis.call('PTTL', key)
   redis.call('DEL', key)

@@ -284,6 +284,8 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
         ("ZREVRANGE", 4, &["'WITHSCORES'"]),
         ("ZRANGEBYSCORE", 6, &["'-inf'", "'LIMIT'"]),
         ("ZRANGEBYSCORE", 7, &["'+inf'", "'WITHSCORES'", "'LIMIT'"]),
+        // Where no script may call TIME. Redis 5 refuses it, and the script gives back what TIME was refused by.
+        ("SET", 5, &["''", "'NX'", "'PXAT'"]),
     ];
     let all = ["/scripts", "/scripts/parts"];
     let scripts = all
