@@ -255,7 +255,11 @@ fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
 /// The lock key, made safe for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\'\"".contains(byte);
         let name = String::from_utf8_lossy(self.lock());
+        if name.len() <= SHOWN_MAX && name.as_bytes().iter().all(is_plain) {
+            return f.write_str(&name);
+        }
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
         for escaped in name[..shown].escape_debug() {
             f.write_char(escaped)?;

@@ -111,6 +111,7 @@ impl Machine {
         lease.round += 1;
         let at = entry.at;
         let replica = &mut lease.replicas[at];
+        replica.goes_on(link.generation);
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         link.watch_next(now);
         command.bytes.clear();
