@@ -11,10 +11,10 @@ fn candidate(server: &RedisServer, name: &str) -> Program {
     Program::start(command.arg(server.url()).arg(name), &[])
 }
 
-/// The last term in which this one has led.
+/// The last token under which this one has led.
 fn token(program: &Program) -> Option<u64> {
     let lines = program.lines();
-    let mut tokens = lines.iter().filter_map(|line| line.split_once("leads, in term "));
+    let mut tokens = lines.iter().filter_map(|line| line.split_once("leads, under token "));
     tokens.next_back().map(|(_, token)| token.parse().unwrap())
 }
 
@@ -51,7 +51,7 @@ async fn another_leads_when_the_leader_is_paused_and_it_steps_down_when_it_goes_
 async fn three_candidates_of_one_process_lead_one_at_a_time() {
     let server = RedisServer::start();
     let program = Program::example("leader", &[("LEASEHOLD_URL", &server.url())]);
-    program.said(" leads, in term ").await;
+    program.said(" leads, under token ").await;
     server.cli(&["DEL", "example:leader"]);
     program.said(" steps down: ").await;
     let count = |words: &str| program.lines().iter().filter(|line| line.contains(words)).count();
