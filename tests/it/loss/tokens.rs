@@ -54,6 +54,8 @@ fn a_token_is_cancelled_where_the_runtime_ends() {
 #[tokio::test]
 async fn a_token_goes_on_with_a_guard_that_is_upgraded() {
     let server = RedisServer::start();
+    // Where tests have the rights of locks alone: a share needs more.
+    server.cli(&["ACL", "SETUSER", "default", "allkeys", "allchannels", "+@all"]);
     let locker = locker(&server).await;
     let mut guard = locker.read("a").ttl(LONG).await.unwrap();
     let token = guard.cancellation_token();
