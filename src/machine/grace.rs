@@ -200,11 +200,16 @@ impl Machine {
 
     /// A lock is asked for: the link whose server has to be looked at before.
     pub(super) fn must_look(&mut self, id: LeaseId, now: Moment) -> Option<usize> {
-        if self.grace.is_none() || !self.is_alone() {
-            return None;
-        }
+        self.grace.as_ref()?;
         let lease = self.leases.get(id)?;
         let mut links = (0..lease.replicas.len()).map(|at| lease.link(at));
+        if !self.is_alone() {
+            // One that did not say since when it is the primary may say it now.
+            let is_open = |link: &usize| self.links[*link].met.knows_none();
+            let open: Vec<usize> = links.filter(is_open).collect();
+            open.into_iter().for_each(|link| self.look(link, now));
+            return None;
+        }
         let is_unsure = |link: &usize| {
             let link = &self.links[*link];
             link.is_ready() && link.met.is_unsure(now)
