@@ -96,7 +96,9 @@ pub fn has_tls() -> bool {
 pub fn lacks(has: bool, what: &str) -> bool {
     if !has {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        writeln!(std::io::stderr(), "NOT TRIED on {}, which lacks {what}: {test}", version()).ok();
+        // In one write: other tests say something meanwhile.
+        let said = format!("NOT TRIED on {}, which lacks {what}: {test}\n", version());
+        std::io::stderr().write_all(said.as_bytes()).ok();
     }
     !has
 }
