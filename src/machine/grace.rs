@@ -111,12 +111,13 @@ impl Machine {
 
     /// Asks for the reign of a server, unless that is under way.
     pub(super) fn look(&mut self, server: usize, now: Moment) {
-        let Some(marker) = self.marker(server) else { return };
-        let Some(script) = self.grace.as_ref().map(|grace| grace.script) else { return };
-        let link = &mut self.links[server];
+        let link = &self.links[server];
         if !link.is_ready() || link.met.asked_at.is_some() || link.is_asking() {
             return;
         }
+        let Some(script) = self.grace.as_ref().map(|grace| grace.script) else { return };
+        let Some(marker) = self.marker(server) else { return };
+        let link = &mut self.links[server];
         link.met.asked_at = Some(now);
         // The script itself, as it is seldom called: no server has to know it. No other clock stands for the server's.
         let form = std::mem::replace(&mut link.form, Form::Whole);
@@ -133,10 +134,11 @@ impl Machine {
                 let slot = (routes.routing.slot_of)(key);
                 usize::from(routes.links[usize::from(slot)]) == _server
             };
+            if !self.is_master(_server) {
+                return None;
+            }
             let tried = if is_tagged(prefix) { 1 } else { MARKERS_MAX };
-            let is_master = self.is_master(_server);
-            let mut markers = (0..tried).map(|number| marker(prefix, Some(number)));
-            return markers.find(|key| is_master && is_there(key));
+            return (0..tried).map(|number| marker(prefix, Some(number))).find(is_there);
         }
         Some(marker(prefix, None))
     }
