@@ -140,14 +140,7 @@ mod tests {
 
     /// It is kept by a command of its own.
     static ALONE: Kind = Kind {
-        is_fenced: true,
-        is_exclusive: true,
         goes_on: false,
-        has_guard: true,
-        acquire: FENCED.acquire,
-        read: FENCED.read,
-        wait: FENCED.wait,
-        release: FENCED.release,
         alone: Some(Alone {
             extend: |question| {
                 let Question { command, names, owner, scripts, .. } = question;
@@ -156,8 +149,7 @@ mod tests {
             read: FENCED.read,
             repair: FENCED.acquire,
         }),
-        also: |_| &[],
-        becomes: None,
+        ..FENCED
     };
 
     #[test]

@@ -143,19 +143,7 @@ mod tests {
     use crate::policy::{Bounds, Wait};
 
     /// Of which others may have some too.
-    static SOME: Kind = Kind {
-        is_fenced: true,
-        is_exclusive: false,
-        goes_on: false,
-        has_guard: true,
-        acquire: FENCED.acquire,
-        read: FENCED.read,
-        wait: FENCED.wait,
-        release: FENCED.release,
-        alone: None,
-        also: |_| &[],
-        becomes: None,
-    };
+    static SOME: Kind = Kind { is_exclusive: false, goes_on: false, ..FENCED };
     /// Of three that rank alike.
     const FIRST: usize = 2;
 

@@ -384,6 +384,14 @@ impl RedisServer {
         self.client().call(command)
     }
 
+    /// A node of a Cluster is to serve these slots.
+    #[track_caller]
+    pub fn own_slots(&self, slots: std::ops::RangeInclusive<u16>) {
+        let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
+        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+        assert_eq!(self.cli_text(&words.collect::<Vec<_>>()), "OK");
+    }
+
     /// One command on a connection of its own; the reply as text, nil as "".
     pub fn cli_text(&self, command: &[&str]) -> String {
         self.client().text(command)

@@ -120,9 +120,7 @@ async fn a_node_without_slots_is_said_to_have_none() {
 async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
     let has_databases = binary::has_at_least((u32::MAX, 0), (9, 0));
     let node = lone_node(if has_databases { &["--cluster-databases", "2"] } else { &[] });
-    let slots: Vec<String> = (0..16_384).map(|slot: u16| slot.to_string()).collect();
-    let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
-    assert_eq!(node.cli_text(&words.collect::<Vec<_>>()), "OK");
+    node.own_slots(0..=16_383);
     let mut client = node.client();
     let is_well = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
     eventually("it serves", is_well).await;

@@ -15,9 +15,7 @@ fn reached(port: u16) -> (String, u16) {
 async fn a_node_is_reached_where_the_caller_says_and_not_where_it_says() {
     let builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
     let node = builder.arg("--cluster-announce-ip").arg(ANNOUNCED).start();
-    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
-    let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
-    assert_eq!(node.cli_text(&words.collect::<Vec<_>>()), "OK");
+    node.own_slots(0..=16_383);
     let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
     eventually("it serves all slots", is_up).await;
     let url = node.url().replace("redis://", "redis-cluster://");

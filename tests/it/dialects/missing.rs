@@ -358,9 +358,7 @@ async fn several_servers_that_lack_a_command_are_a_quorum() {
 async fn a_cluster_in_which_no_script_may_call_time_does_all() {
     let lacking = RedisServer::builder().arg("--rename-command").arg("TIME").arg("");
     let node = lacking.arg("--cluster-enabled").arg("yes").start();
-    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
-    let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
-    assert_eq!(node.cli_text(&words.collect::<Vec<_>>()), "OK");
+    node.own_slots(0..=16_383);
     let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
     eventually("it serves all slots", is_up).await;
     let url = node.url().replace("redis://", "redis-cluster://");

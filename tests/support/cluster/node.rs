@@ -111,9 +111,7 @@ impl Node {
 
     /// Takes all slots from the first to the last.
     pub(super) fn own(&self, first: u16, last: u16) {
-        let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
-        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
-        self.ok(&words.collect::<Vec<_>>());
+        self.server.own_slots(first..=last);
     }
 
     pub(super) fn meet(&self, other: &Self) {
