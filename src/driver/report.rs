@@ -173,6 +173,7 @@ impl Servers {
         }
     }
 
+    #[inline(never)]
     fn vote_of(
         &self,
         said: &Said<'_>,

@@ -203,7 +203,7 @@ impl Machine {
         let bit = 1 << at;
         // A waiter that has the turn at one of several servers would be overtaken at the others, again and again.
         if matches!(answer, Answer::Held { .. }) && !lease.is_alone() {
-            self.lines.is_sought(&lease.names);
+            self.lines.is_sought(&lease.names, id);
         }
         // A later question is under way on the same connection, and its answer says it all.
         if !rules::is_of_round(lease.round, round) || lease.votes.answered() & bit != 0 {

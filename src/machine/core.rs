@@ -7,17 +7,16 @@ use bytes::BytesMut;
 use leasehold_resp::{Frame, Limits};
 
 use super::batches::Batches;
+use super::by_hash::ByHash;
 use super::command::Command;
 use super::counts::{Counts, Event};
 pub(crate) use super::effect::Effect;
-use super::entry::Waiters;
 use super::fault::Fault;
 use super::ids::{CallId, LeaseId};
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
 use super::link::{Link, Reply};
 use super::script::Scripts;
-use super::watched::Watched;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
 use crate::policy::{LeaseState, Moment, Quorum, TimerWheel};
@@ -92,8 +91,10 @@ pub(crate) struct Machine {
     pub(super) generations: u32,
     pub(super) leases: TimerWheel<Lease>,
     pub(super) lines: Lines,
-    pub(super) waiters: Waiters,
-    pub(super) watched: Watched,
+    /// Owners that are in queues.
+    pub(super) waiters: ByHash,
+    /// Keys that servers tell of.
+    pub(super) watched: ByHash,
     pub(super) batches: Batches,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
@@ -138,8 +139,8 @@ impl Machine {
             generations: 0,
             leases: TimerWheel::new(now),
             lines: Lines::default(),
-            waiters: Waiters::default(),
-            watched: Watched::default(),
+            waiters: ByHash::default(),
+            watched: ByHash::default(),
             batches: Batches::default(),
             #[cfg(any(test, feature = "_calls"))]
             calls: super::calls::Calls::default(),
@@ -216,6 +217,7 @@ impl Machine {
     }
 
     /// The lease is looked at then, or before.
+    #[inline(never)]
     pub(crate) fn plan(&mut self, id: LeaseId, at: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.due = at;
@@ -243,6 +245,7 @@ impl Machine {
         }
     }
 
+    #[inline(never)]
     pub(super) fn wake(&mut self, id: LeaseId) {
         if let Some(waker) = self.leases.get_mut(id).and_then(|lease| lease.waker.take()) {
             self.effects.push(Effect::Wake(waker));

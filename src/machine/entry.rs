@@ -1,7 +1,5 @@
 //! An owner that waits in the queue of a lock.
 
-use std::collections::HashMap;
-
 use super::ids::LeaseId;
 use crate::policy::{Moment, WaiterState};
 
@@ -29,6 +27,3 @@ pub(crate) struct Entry {
     /// The server keeps the lock for the owner until then, with this token: its turn to ask all servers.
     pub(super) turn: Option<(Moment, u64)>,
 }
-
-/// Owners that are in queues.
-pub(super) type Waiters = HashMap<Box<[u8]>, LeaseId>;

@@ -1,9 +1,10 @@
 //! Those of one process that wait for the same lock: one asks, the others stand behind it. Those that may have some of it
 //! beside others ask each for itself.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use super::by_hash::ByHash;
 use super::ids::LeaseId;
 use crate::names::Names;
 use crate::policy::Moment;
@@ -35,7 +36,7 @@ impl Line {
 #[derive(Default)]
 pub(super) struct Lines {
     /// Locks that other processes wanted too when this one waited for them last.
-    sought: HashSet<Names>,
+    sought: ByHash,
     by_name: HashMap<Names, Line>,
     /// Further locks that some ask for beside the one in whose line they stand, by their keys.
     also: Vec<(Box<[u8]>, LeaseId)>,
@@ -47,24 +48,22 @@ pub(super) struct Lines {
 const SOUGHT_MAX: usize = 1024;
 
 impl Lines {
-    /// Others want this lock too.
-    pub(super) fn is_sought(&mut self, names: &Names) {
+    /// Others want this lock too, as this one was told.
+    pub(super) fn is_sought(&mut self, names: &Names, told: LeaseId) {
         if self.sought.len() >= SOUGHT_MAX {
             self.sought.clear();
         }
-        if !self.sought.contains(names) {
-            self.sought.insert(names.clone());
-        }
+        self.sought.insert(names.lock(), told);
     }
 
     /// Whether others wanted it, as far as is known.
     pub(super) fn is_known_as_sought(&self, names: &Names) -> bool {
-        !self.sought.is_empty() && self.sought.contains(names)
+        self.sought.get(names.lock()).is_some()
     }
 
     /// Whether others wanted it, which is asked once.
     pub(super) fn was_sought(&mut self, names: &Names) -> bool {
-        !self.sought.is_empty() && self.sought.remove(names)
+        self.sought.take(names.lock()).is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -353,6 +353,7 @@ impl Link {
     }
 
     /// A reply without a stamp is to come.
+    #[inline(never)]
     fn wait_for(&mut self, place: Place, to: To, now: Moment) {
         self.slots.push_back(Slot { to, place, form: Form::Whole, sent_at: now });
         self.is_unsealed = true;
@@ -364,6 +365,7 @@ impl Link {
     }
 
     /// A command whose reply has no stamp.
+    #[inline(never)]
     pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
         encode_parts(&mut self.out, b"", &[words], 0);
         self.wait_for(place, to, now);

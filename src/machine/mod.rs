@@ -39,6 +39,7 @@ mod answer;
 mod batches;
 mod bounds;
 mod breaker;
+mod by_hash;
 #[cfg(any(test, feature = "_calls"))]
 mod call;
 #[cfg(any(test, feature = "_calls"))]
@@ -93,7 +94,6 @@ mod told;
 mod turn;
 mod waits;
 mod watch;
-mod watched;
 mod world;
 
 pub(crate) use self::acquire::Options;

@@ -84,7 +84,7 @@ impl Machine {
             frees_at: None,
             turn: None,
         }));
-        self.waiters.insert(lease.owner.value().into(), id);
+        self.waiters.insert(lease.owner.value(), id);
         self.counts.attempts += 1;
     }
 
@@ -151,7 +151,7 @@ impl Machine {
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
         let Some(lease) = self.leases.get(id) else { return };
-        self.lines.is_sought(&lease.names);
+        self.lines.is_sought(&lease.names, id);
         if !is_first {
             self.lines.are_behind(&lease.names, now);
         }
@@ -197,18 +197,16 @@ impl Machine {
         if let Some(scout) = entry.and_then(|entry| entry.scout.take()) {
             self.forget(scout, now);
         }
-        if !self.waiters.is_empty() {
-            if let Some(lease) = self.leases.get(id) {
-                self.waiters.remove(lease.owner.value());
-            }
+        if let Some(lease) = self.leases.get(id) {
+            self.waiters.take(lease.owner.value());
         }
     }
 
     /// The lease that waits by this owner at a server.
     pub(crate) fn waiter(&self, owner: &[u8], server: usize) -> Option<LeaseId> {
-        let id = *self.waiters.get(owner)?;
-        let entry = self.leases.get(id).and_then(|lease| lease.entry.as_ref())?;
-        (entry.server == server).then_some(id)
+        let id = self.waiters.get(owner)?;
+        let lease = self.leases.get(id).filter(|lease| lease.owner.value() == owner)?;
+        (lease.entry.as_ref()?.server == server).then_some(id)
     }
 
     /// The value of a lock's key has changed, or of all keys where none is named: the first that waits asks again.

@@ -69,7 +69,11 @@ impl Machine {
         let Self { leases, watched, .. } = self;
         if let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_watched) {
             lease.is_watched = false;
-            lease.keys().for_each(|key| watched.remove(key, id));
+            for key in lease.keys() {
+                if watched.get(key) == Some(id) {
+                    watched.take(key);
+                }
+            }
         }
     }
 }

@@ -13,15 +13,13 @@ use std::os::fd::AsFd;
 #[cfg(windows)]
 use std::os::windows::io::AsSocket;
 #[cfg(unix)]
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, tcp};
-#[cfg(unix)]
-use tokio::net::{UnixStream, unix};
 
 #[cfg(test)]
 pub(crate) use self::dial::names;
@@ -92,10 +90,7 @@ pub(crate) async fn open(
             prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
-        Address::Unix { path } => {
-            let (read, write) = UnixStream::connect(path).await?.into_split();
-            Ok((ReadHalf::Unix(read), WriteHalf::Unix(write)))
-        }
+        Address::Unix { path } => connect_unix(path).map(halves),
     }
 }
 
@@ -127,10 +122,7 @@ async fn prepare(
     stream.set_nodelay(true)?;
     watch_for_death(&stream, dead_after)?;
     match tls {
-        None => {
-            let (read, write) = stream.into_split();
-            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
-        }
+        None => Ok(halves(stream)),
         #[cfg(feature = "tls")]
         Some(client) => {
             let (read, write) = client.agree(host, stream, until).await?;
@@ -182,13 +174,37 @@ pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// A server that does not listen in time is no reason to wait here: its queue is full then, and it refuses.
+#[cfg(unix)]
+fn connect_unix(path: &Path) -> io::Result<TcpStream> {
+    use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+    };
+
+    // Where it can be had at once, a program that is started meanwhile does not inherit the socket.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let flags = SocketFlags::CLOEXEC;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let flags = SocketFlags::empty();
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
+    ioctl_fionbio(&socket, true)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    // Read, written and waited for as any other: so there is one kind of halves.
+    TcpStream::from_std(socket.into())
+}
+
+fn halves(stream: TcpStream) -> (ReadHalf, WriteHalf) {
+    let (read, write) = stream.into_split();
+    (ReadHalf::Tcp(read), WriteHalf::Tcp(write))
+}
+
 /// The half that the reader owns.
 pub(crate) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
     #[cfg(feature = "tls")]
     Tls(tls::ReadHalf),
-    #[cfg(unix)]
-    Unix(unix::OwnedReadHalf),
     #[cfg(any(test, feature = "testing"))]
     Simulated(simulated::ReadHalf),
 }
@@ -200,8 +216,6 @@ impl ReadHalf {
             Self::Tcp(half) => half.read_buf(buffer).await,
             #[cfg(feature = "tls")]
             Self::Tls(half) => half.read(buffer).await,
-            #[cfg(unix)]
-            Self::Unix(half) => half.read_buf(buffer).await,
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(half) => half.read(buffer).await,
         }
@@ -214,8 +228,6 @@ impl ReadHalf {
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Tcp(half) => half.as_ref().poll_read_ready(context).map(drop),
-            #[cfg(unix)]
-            Self::Unix(half) => half.as_ref().poll_read_ready(context).map(drop),
             // What it has decrypted is seen by nobody else.
             #[cfg(feature = "tls")]
             Self::Tls(_) => Poll::Ready(()),
@@ -230,8 +242,6 @@ pub(crate) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     #[cfg(feature = "tls")]
     Tls(tls::WriteHalf),
-    #[cfg(unix)]
-    Unix(unix::OwnedWriteHalf),
     #[cfg(any(test, feature = "testing"))]
     Simulated(simulated::WriteHalf),
 }
@@ -244,8 +254,6 @@ impl WriteHalf {
             Self::Tcp(half) => half.try_write(bytes),
             #[cfg(feature = "tls")]
             Self::Tls(half) => half.try_write(bytes),
-            #[cfg(unix)]
-            Self::Unix(half) => half.try_write(bytes),
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(half) => half.try_write(bytes),
         }
@@ -257,8 +265,6 @@ impl WriteHalf {
             Self::Tcp(half) => half.writable().await,
             #[cfg(feature = "tls")]
             Self::Tls(half) => half.writable().await,
-            #[cfg(unix)]
-            Self::Unix(half) => half.writable().await,
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(_) => Ok(()),
         }
@@ -270,8 +276,6 @@ impl WriteHalf {
             Self::Tcp(half) => half.as_ref().poll_write_ready(context),
             #[cfg(feature = "tls")]
             Self::Tls(half) => half.poll_writable(context),
-            #[cfg(unix)]
-            Self::Unix(half) => half.as_ref().poll_write_ready(context),
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(_) => Poll::Ready(Ok(())),
         }
@@ -286,8 +290,6 @@ impl WriteHalf {
                 Self::Tcp(half) => shut_down_both(half.as_ref()),
                 #[cfg(feature = "tls")]
                 Self::Tls(half) => shut_down_both(half.say_farewell()),
-                #[cfg(unix)]
-                Self::Unix(half) => shut_down_both(half.as_ref()),
                 #[cfg(any(test, feature = "testing"))]
                 Self::Simulated(half) => {
                     half.shut_down();

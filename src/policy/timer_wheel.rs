@@ -89,6 +89,7 @@ impl<T> TimerWheel<T> {
     }
 
     /// Makes an item due at `at` and at no other moment; `false` when it is gone.
+    #[inline(never)]
     pub(crate) fn reschedule(&mut self, entry: TimerKey, at: Moment) -> bool {
         let is_there = self.get(entry).is_some();
         if is_there {

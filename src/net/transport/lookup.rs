@@ -4,12 +4,13 @@
 //! has a thread of its own: no caller waits for it longer than the caller wants, and no runtime at its end. Callers that
 //! ask for the same name meanwhile have the same answer.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::thread;
-
-use tokio::sync::oneshot;
 
 use crate::mutex::lock;
 
@@ -20,8 +21,13 @@ type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
 /// By names, which are few.
 type Names<T> = Mutex<Vec<(String, T)>>;
 
-/// Those that wait for a name.
-static UNDER_WAY: Names<Vec<oneshot::Sender<Answer>>> = Mutex::new(Vec::new());
+#[derive(Default)]
+struct Lookup {
+    answer: Option<Answer>,
+    waiting: Vec<Waker>,
+}
+
+static UNDER_WAY: Names<Arc<Mutex<Lookup>>> = Mutex::new(Vec::new());
 
 /// Which address of a name has served last.
 static PREFERRED: Names<SocketAddr> = Mutex::new(Vec::new());
@@ -68,43 +74,51 @@ pub(crate) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<Soc
 }
 
 async fn look_up(host: &str, resolve: Resolve) -> io::Result<Vec<SocketAddr>> {
-    let (tell, answer) = oneshot::channel();
-    if join(host, tell) {
-        let name = host.to_owned();
-        let begun = thread::Builder::new().name("leasehold-lookup".into()).spawn(move || {
-            let answer = resolve(&name).map_err(|error| (error.kind(), error.to_string()));
-            settle(&name, &answer);
-        });
-        if let Err(error) = begun {
-            settle(host, &Err((error.kind(), error.to_string())));
+    let lookup = join(host, resolve);
+    let answered = poll_fn(|context| {
+        let mut known = lock(&lookup);
+        if let Some(answer) = &known.answer {
+            return Poll::Ready(answer.clone());
         }
-    }
-    let answer = answer.await.map_err(|_| io::Error::from(io::ErrorKind::Interrupted))?;
-    answer.map_err(|(kind, text)| io::Error::new(kind, text))
+        // Some of these have given up: those that have not come back.
+        let has_stale = known.waiting.len() >= Arc::strong_count(&lookup);
+        let woken = if has_stale { mem::take(&mut known.waiting) } else { Vec::new() };
+        known.waiting.push(context.waker().clone());
+        drop(known);
+        woken.into_iter().for_each(Waker::wake);
+        Poll::Pending
+    });
+    answered.await.map_err(|(kind, text)| io::Error::new(kind, text))
 }
 
-/// Waits with the others; whether there are none.
-fn join(host: &str, tell: oneshot::Sender<Answer>) -> bool {
+/// The lookup of the name that is under way, or a new one.
+fn join(host: &str, resolve: Resolve) -> Arc<Mutex<Lookup>> {
     let mut under_way = lock(&UNDER_WAY);
-    if let Some((_, waiting)) = under_way.iter_mut().find(|(name, _)| name == host) {
-        // Those that have given up are not told.
-        waiting.retain(|other| !other.is_closed());
-        waiting.push(tell);
-        return false;
+    if let Some((_, lookup)) = under_way.iter().find(|(name, _)| name == host) {
+        return Arc::clone(lookup);
     }
-    under_way.push((host.to_owned(), vec![tell]));
-    true
+    let lookup = Arc::default();
+    under_way.push((host.to_owned(), Arc::clone(&lookup)));
+    drop(under_way);
+    let name = host.to_owned();
+    let look_up = move || settle(&name, resolve(&name));
+    let begun = thread::Builder::new().name("leasehold-lookup".into()).spawn(look_up);
+    if let Err(error) = begun {
+        settle(host, Err(error));
+    }
+    lookup
 }
 
-fn settle(host: &str, answer: &Answer) {
+fn settle(host: &str, answer: io::Result<Vec<SocketAddr>>) {
     let mut under_way = lock(&UNDER_WAY);
     let Some(at) = under_way.iter().position(|(name, _)| name == host) else { return };
-    let (_, waiting) = under_way.swap_remove(at);
+    let (_, lookup) = under_way.swap_remove(at);
     drop(under_way);
-    for tell in waiting {
-        // It may have given up.
-        let _ = tell.send(answer.clone());
-    }
+    let mut known = lock(&lookup);
+    known.answer = Some(answer.map_err(|error| (error.kind(), error.to_string())));
+    let waiting = mem::take(&mut known.waiting);
+    drop(known);
+    waiting.into_iter().for_each(Waker::wake);
 }
 
 #[cfg(test)]
@@ -129,17 +143,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_resolver_that_hangs_has_one_thread_and_all_that_wait_have_its_answer() {
-        for _ in 0..3 {
+        for _ in 0..9 {
             let given_up = tokio::time::timeout(Duration::ZERO, look_up("hangs.invalid", hang));
             assert!(given_up.await.is_err());
         }
         let waiting = [(); 2].map(|()| tokio::spawn(look_up("hangs.invalid", hang)));
-        let is_joined = || {
-            lock(&UNDER_WAY)
-                .iter()
-                .any(|(name, waiting)| name == "hangs.invalid" && waiting.len() == 2)
+        let under_way = || {
+            let under_way = lock(&UNDER_WAY);
+            let (_, lookup) = under_way.iter().find(|(name, _)| name == "hangs.invalid").unwrap();
+            // Beside the one that is asked here.
+            (Arc::strong_count(lookup) - 1, lock(lookup).waiting.len())
         };
-        eventually("both wait", is_joined).await;
+        eventually("both wait", || matches!(under_way(), (2, 2..))).await;
+        assert!(under_way().1 <= 3, "those that have given up are forgotten");
         *IS_OVER.0.lock().unwrap() = true;
         IS_OVER.1.notify_all();
         for waits in waiting {
