@@ -146,10 +146,15 @@ impl Shared {
     pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock();
         let result = look(&mut state.machine);
+        self.is_looked_at(state);
+        result
+    }
+
+    #[inline(never)]
+    fn is_looked_at(self: &Arc<Self>, state: MutexGuard<'_, State>) {
         if state.machine.has_effects() || state.machine.due() < state.planned {
             self.carry_out(state, clock::now(), WRITTEN_INLINE_MAX);
         }
-        result
     }
 
     /// Whether the task runs while its caller does not: a runtime without threads of its own runs only while somebody is

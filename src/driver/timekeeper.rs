@@ -36,21 +36,27 @@ impl Timekeeper {
     ) -> Poll<T> {
         loop {
             let (polled, due) = shared.look(|machine| (poll(machine, context), machine.due()));
-            if polled.is_ready() || !self.is_elsewhere(shared) {
+            if polled.is_ready() || !self.is_elsewhere(shared) || !self.has_rung(due, context) {
                 return polled;
             }
-            let now = clock::now();
-            let at = due.after(DRIVER_FIRST).min(now.after(super::LOOKED_AT_EACH));
-            let (_, timer) = match self.timer.take() {
-                Some(timer) if timer.0 <= at => self.timer.insert(timer),
-                _ => self.timer.insert((at, Box::pin(sleep(at.since(now))))),
-            };
-            if timer.as_mut().poll(context).is_pending() {
-                return polled;
-            }
-            self.timer = None;
             shared.look_at_time();
         }
+    }
+
+    /// Whether what is due has not been done for too long.
+    #[inline(never)]
+    fn has_rung(&mut self, due: Moment, context: &mut Context<'_>) -> bool {
+        let now = clock::now();
+        let at = due.after(DRIVER_FIRST).min(now.after(super::LOOKED_AT_EACH));
+        let (_, timer) = match self.timer.take() {
+            Some(timer) if timer.0 <= at => self.timer.insert(timer),
+            _ => self.timer.insert((at, Box::pin(sleep(at.since(now))))),
+        };
+        let has_rung = timer.as_mut().poll(context).is_ready();
+        if has_rung {
+            self.timer = None;
+        }
+        has_rung
     }
 
     pub(crate) fn is_elsewhere(&self, shared: &Shared) -> bool {

@@ -431,10 +431,12 @@ impl Machine {
         }
     }
 
+    #[inline(never)]
     pub(super) fn refuse(&mut self, id: LeaseId, setback: Setback, is_over: bool, now: Moment) {
         self.refuse_for(id, Refusal::Setback { setback, is_over }, now);
     }
 
+    #[inline(never)]
     pub(super) fn refuse_for(&mut self, id: LeaseId, refusal: Refusal, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.scouts_for.is_some() {
@@ -546,13 +548,12 @@ impl Machine {
         }
     }
 
-    /// All that ask for any lock, in the order of their slots: that of a hash table is another in each run.
+    /// All that ask for any lock.
     pub(super) fn all_asking(&self) -> Vec<LeaseId> {
         if self.lines.is_empty() {
             return Vec::new();
         }
-        let asks = |(id, lease): &(LeaseId, &Lease)| self.lines.has_ask(&lease.names, *id);
-        self.leases.iter().filter(asks).map(|(id, _)| id).collect()
+        self.all(&|id, lease| self.lines.has_ask(&lease.names, id))
     }
 
     /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.

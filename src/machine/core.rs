@@ -290,6 +290,11 @@ impl Machine {
             .any(|(_, lease)| lease.is_held() && lease.keys().any(|key| *key == *names.lock()))
     }
 
+    /// Those that are so, in the order of their slots: that of a hash table is another in each run.
+    pub(super) fn all(&self, is_so: &dyn Fn(LeaseId, &Lease) -> bool) -> Vec<LeaseId> {
+        self.leases.iter().filter(|(id, lease)| is_so(*id, lease)).map(|(id, _)| id).collect()
+    }
+
     /// Whether a lease of this machine has this owner's id, of `most` that are looked at.
     pub(crate) fn has_owner(&self, id: &[u8], most: usize) -> bool {
         self.leases.iter().take(most).any(|(_, lease)| lease.owner.id() == id)

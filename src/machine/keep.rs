@@ -229,13 +229,12 @@ impl Machine {
 
     /// A server serves again that failed a renewal which others keep open: it may be the one that is missing.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
-        let is_open = |lease: &Lease| {
+        let is_open = |_: LeaseId, lease: &Lease| {
             let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;
-            lease.extending == Extending::Renewal && lease.at_link(server).any(has_failed)
+            let is_open = lease.is_held() && lease.extending == Extending::Renewal;
+            is_open && lease.at_link(server).any(has_failed)
         };
-        let open = self.leases.iter().filter(|(_, lease)| lease.is_held() && is_open(lease));
-        let open: Vec<LeaseId> = open.map(|(id, _)| id).collect();
-        for id in open {
+        for id in self.all(&is_open) {
             if let Some(lease) = self.leases.get_mut(id) {
                 lease.news_at = now;
             }

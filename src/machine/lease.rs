@@ -300,6 +300,7 @@ impl Lease {
     }
 
     /// How long its keys live on servers: at least for its TTL.
+    #[inline(never)]
     pub(super) fn key_life(&self) -> Duration {
         let ttl = self.term.ttl();
         self.bounded.as_ref().map_or(ttl, |bounded| bounded.key_life(ttl))

@@ -481,6 +481,7 @@ impl Machine {
 }
 
 /// From when on no server can have anything of it.
+#[inline(never)]
 fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
     lease.asked_at.after(lease.key_life() + settings.flight_max)
 }

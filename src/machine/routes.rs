@@ -109,8 +109,7 @@ impl Machine {
 
     /// Leases are asked about where their slots are now.
     fn lead_leases(&mut self, now: Moment) {
-        let ids: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
-        for id in ids {
+        for id in self.all(&|_, _| true) {
             let Some(lease) = self.leases.get(id) else { continue };
             let moved: Vec<usize> = (0..lease.replicas.len())
                 .filter(|at| !self.is_settling_at(lease, *at))

@@ -59,7 +59,7 @@ impl Machine {
         self.tell_callers(Happening::Closed, now);
         // Nobody is called when another ends.
         self.lines.clear();
-        let ids: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
+        let ids = self.all(&|_, _| true);
         for &id in &ids {
             let waits = |lease: &Lease| {
                 use Phase::{Asking, InLine, Queued, Resting};

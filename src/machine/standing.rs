@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::core::{Effect, Machine};
 use super::fault::Fault;
 use super::ids::LeaseId;
-use super::lease::Has;
+use super::lease::{Has, Lease};
 use super::link::{Link, State};
 use super::session::{Sighting, Step};
 use crate::policy::fitness::{Facts, Standing, Unfit, run_id, warnings};
@@ -100,15 +100,11 @@ impl Machine {
 
     /// What the run before had granted is looked for at this one at once, and lost where it is not there.
     pub(super) fn look_for_leases(&mut self, server: usize, now: Moment) {
-        let is_there = |id: &LeaseId| {
-            let lease = self.leases.get(*id);
-            lease.is_some_and(|lease| {
-                let has_key = |at: usize| lease.replicas[at].has == Has::Key;
-                lease.is_held() && lease.is_renewed && lease.at_link(server).any(has_key)
-            })
+        let is_there = |_: LeaseId, lease: &Lease| {
+            let has_key = |at: usize| lease.replicas[at].has == Has::Key;
+            lease.is_held() && lease.is_renewed && lease.at_link(server).any(has_key)
         };
-        let kept = self.leases.iter().map(|(id, _)| id).filter(is_there).collect::<Vec<_>>();
-        self.batches.due.extend(kept);
+        self.batches.due.extend(self.all(&is_there));
         self.renew_all(now);
     }
 }

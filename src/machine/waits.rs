@@ -89,6 +89,7 @@ impl Machine {
     }
 
     /// The entry of a lease that waits by it, with the lease.
+    #[inline(never)]
     pub(crate) fn entry(&mut self, id: LeaseId) -> Option<(&mut Entry, Waiting)> {
         let random = (self.settings.random)();
         let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
@@ -257,8 +258,7 @@ impl Machine {
             lease.phase == Phase::Queued
                 && lease.entry.as_ref().is_some_and(|entry| entry.server == server)
         };
-        let there = self.leases.iter().filter(|(_, lease)| is_there(lease)).map(|(id, _)| id);
-        for id in there.collect::<Vec<_>>() {
+        for id in self.all(&|_, lease| is_there(lease)) {
             if self.leases.get(id).is_some_and(is_there) {
                 (self.settings.waits.answered)(self, id, None, now);
             }

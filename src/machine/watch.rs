@@ -50,7 +50,7 @@ impl Machine {
         self.tell_callers(Happening::Changed(key), now);
         let told: Vec<LeaseId> = match key {
             Some(key) => self.watched.get(key).into_iter().collect(),
-            None => self.leases.iter().filter(|(_, it)| it.is_watched).map(|(id, _)| id).collect(),
+            None => self.all(&|_, lease| lease.is_watched),
         };
         for id in told {
             let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) else {

@@ -117,6 +117,7 @@ impl RetryState {
     }
 
     /// The pause between two questions, given 64 random bits.
+    #[inline(never)]
     pub(crate) fn pause(&self, random: u64) -> Duration {
         self.retry.delay(0, random)
     }
