@@ -24,6 +24,7 @@ use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Login, Provider};
 use crate::error::Error;
 use crate::locker::Locker;
+use crate::net::streams::Connector;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::{Quorum, Retry, Term};
@@ -65,6 +66,7 @@ pub struct Builder {
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
     observer: Option<Arc<dyn Observer>>,
+    connector: Option<Connector>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
     credentials: Option<Provider>,
@@ -100,6 +102,7 @@ impl Builder {
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             observer: None,
+            connector: None,
             #[cfg(feature = "tls")]
             tls: None,
             credentials: None,
