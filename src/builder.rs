@@ -217,13 +217,13 @@ impl Builder {
     /// A locker at once, which connects in the background: for a service that starts before its Redis does.
     ///
     /// Until a quorum of the servers can be reached, a request without a wait is
-    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. So is it with wrong credentials,
-    /// or a server that is not fit, which [`Builder::connect`] reports. It makes no call, and so it is not async.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. The same goes for wrong
+    /// credentials and for a server that is not fit, which [`Builder::connect`] reports. It makes no call, so it is not async.
     ///
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], as far as no server is needed to see it; and for a
-    /// Cluster and for Sentinels, which are asked first where the servers are.
+    /// Cluster and Sentinels, which have to be asked first where the servers are.
     ///
     /// # Panics
     ///

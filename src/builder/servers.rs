@@ -148,8 +148,8 @@ impl Builder {
     /// [`Builder::max_ttl`], three seconds at least. In a grace a request that waits goes on waiting, and one that
     /// does not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to ask again. Leases that
     /// are renewed are kept, also where the new primary has never heard of them, for as long as their holder reaches it
-    /// before they end. All clients have to set this, with the same longest TTL and key prefix. Of `docs/guarantees.md`
-    /// "A failover with a grace" has what ends it.
+    /// before they end. All clients have to set this, with the same longest TTL and key prefix. The rows "A failover with
+    /// a grace" of [`guide::guarantees`](crate::guide::guarantees) say what ends that.
     ///
     /// A request over a connection that was silent for half a second costs one more round trip: the server is asked
     /// whether it is still the primary that it was. Where a server refuses `INFO` or `TIME` to scripts, nothing is granted.
@@ -210,10 +210,10 @@ impl Builder {
         self
     }
 
-    /// Calls `map` with the host and port of each server that a Cluster's nodes or Sentinels name, for where it is
-    /// reached from here: behind NAT, or in containers whose ports are published. With `None` it is reached where it says.
+    /// Calls `map` with the host and port of each server that a Cluster's nodes or Sentinels name, to learn where the
+    /// server is reached from here: behind NAT, or in containers whose ports are published. `None` leaves the address as it is.
     ///
-    /// The nodes in a `redis-cluster://` URL are asked for too, and Sentinels are not: both are given as they are reached
+    /// `map` is called for the nodes in a `redis-cluster://` URL too, and not for Sentinels: URLs say where both are reached
     /// from here. A Cluster with `cluster-announce-ip` and `-port`, and a service with `replica-announce-ip`, need
     /// no `map`.
     ///
