@@ -89,7 +89,7 @@ def measured():
     rows = [
         ["Crates in the tree", *(figure.plain() for figure in tree)],
         ["Size over a program of tokio alone, stripped, kB", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
-        ["A lock and its release by one task, over the same on a bare stream", *(figure.plain() for figure in pairs)],
+        ["A lock and its release by one task: time, in multiples of the same commands on a bare TCP stream", *(figure.plain() for figure in pairs)],
         ["64 and 1,024 tasks with a lock each on one connection, pairs a second", *map(" and ".join, tasks)],
         ["An acquire over five servers, one of them frozen, ms",
          f"{frozen[0].median / 1000:.2f}", "", f"{frozen[1].median / 1000:.0f}"],

@@ -24,6 +24,7 @@ use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Login, Provider};
 use crate::error::Error;
 use crate::locker::Locker;
+use crate::net::streams::Connector;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::{Quorum, Retry, Term};
@@ -65,6 +66,7 @@ pub struct Builder {
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
     observer: Option<Arc<dyn Observer>>,
+    connector: Option<Connector>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
     credentials: Option<Provider>,
@@ -100,6 +102,7 @@ impl Builder {
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             observer: None,
+            connector: None,
             #[cfg(feature = "tls")]
             tls: None,
             credentials: None,
@@ -214,13 +217,13 @@ impl Builder {
     /// A locker at once, which connects in the background: for a service that starts before its Redis does.
     ///
     /// Until a quorum of the servers can be reached, a request without a wait is
-    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. So is it with wrong credentials,
-    /// or a server that is not fit, which [`Builder::connect`] reports. It makes no call, and so it is not async.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. The same goes for wrong
+    /// credentials and for a server that is not fit, which [`Builder::connect`] reports. It makes no call, so it is not async.
     ///
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], as far as no server is needed to see it; and for a
-    /// Cluster and for Sentinels, which are asked first where the servers are.
+    /// Cluster and Sentinels, which have to be asked first where the servers are.
     ///
     /// # Panics
     ///

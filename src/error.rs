@@ -316,5 +316,12 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
+#[cfg(all(
+    test,
+    unix,
+    feature = "cluster",
+    feature = "sentinel",
+    feature = "streams",
+    feature = "tls"
+))]
 mod tests;

@@ -8,9 +8,9 @@ use std::fmt;
 ///
 /// Tokens of one lock are unique and follow the order in which its leases were granted; they are
 /// not consecutive, and stay below 2^53: an `i64`, a `bigint` column and a JSON number hold each of them. That holds whatever clocks do, for as long as the server
-/// keeps the lock's counter. If the server forgets one (it lost its memory, evicted the key, or nobody
-/// took the lock for seven days), tokens still rise if the callers' wall clocks have moved on from
-/// the last proposal: proposals are microseconds since 1970.
+/// keeps the lock's counter. If the server forgets it (the server lost its memory, evicted the key, or nobody
+/// took the lock for seven days), tokens go on from a clock, in microseconds since 1970, and rise unless that clock is
+/// behind the last token: [`guide::guarantees`](crate::guide::guarantees) says which clock.
 ///
 /// With the feature `serde` a token is serialized as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -62,6 +62,7 @@
 //! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
 //! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |
 //! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
+//! | `streams` | `Builder::connector`: connections that the caller opens, through an SSH tunnel or a proxy |
 //! | `sharing` | `Locker::read`, `write` and `semaphore`: [readers, writers and permits](guide::sharing) |
 //! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
 //! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
@@ -227,6 +228,7 @@ mod pages {
     #[cfg(feature = "blocking")]
     #[doc = include_str!("../docs/blocking.md")]
     mod blocking {}
+    #[cfg(feature = "streams")]
     #[doc = include_str!("../docs/faq.md")]
     mod faq {}
     #[doc = include_str!("../docs/fencing.md")]

@@ -98,7 +98,7 @@ impl Locker {
     /// A request for the lock `name`, which does not wait: it returns within one
     /// [`Builder::command_timeout`](crate::Builder::command_timeout) and an eighth of that, whatever the
     /// server does, and at once where a single server could not be connected to at the last dial: the next
-    /// dial goes on behind it. It acquires a free lock even if others wait for it, unless it is
+    /// dial goes on in the background. It acquires a free lock even if others wait for it, unless it is
     /// [fair](LockRequest::fair). [`Locker::lock`] says which names are valid.
     ///
     /// # Examples
@@ -151,8 +151,8 @@ impl Locker {
     /// New and waiting requests fail ([`ShutDown`](crate::ErrorKind::ShutDown)), every lease is lost
     /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. A release that a
     /// server refuses or leaves unanswered is sent again, and a connection that was lost is dialled again, until
-    /// all locks are free or `within` is over: also what guards that were dropped before, and requests that
-    /// were cancelled, still owe a server. A server that is away is not waited for where a quorum of the
+    /// all locks are free or `within` is over. That includes the releases of guards that were dropped and of
+    /// requests that were cancelled before. A server that is away is not waited for where a quorum of the
     /// others has answered.
     ///
     /// # Cancel safety
@@ -212,7 +212,7 @@ impl Locker {
     /// Problems of servers that are used anyway, one line each, with the server's address:
     ///
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
-    /// - a single server without an append-only file, of which a restart may free held locks, unless the
+    /// - a single server without an append-only file, whose restart may free held locks, unless the
     ///   [restart quarantine](crate::Builder::restart_quarantine) is on (if its user may call `INFO persistence`);
     /// - an address that has led to another server while connections to the one before were open: a name that
     ///   has moved, or a balancer over several servers;

@@ -1,6 +1,7 @@
 //! Futures together in one task: waiting for whichever comes first, or for all.
 
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -62,6 +63,16 @@ impl<F: Future + Unpin> Future for Timeout<F> {
         }
         if has_rung(&mut self.timer, context) { Poll::Ready(Err(Elapsed)) } else { Poll::Pending }
     }
+}
+
+/// The output of a caller's future, or nothing where it panics: that would end the task that it is polled in.
+pub(crate) fn caught<F: Future + Unpin>(
+    mut future: F,
+) -> impl Future<Output = Option<F::Output>> + Unpin {
+    poll_fn(move |context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(context)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
 }
 
 /// Looked at whatever its task has done before: a future that is never out of work does not keep it from ringing.

@@ -7,7 +7,7 @@ use crate::times::{TTL, duration};
 
 /// Runs a command while this host leads.
 ///
-/// Of all hosts that say this, one runs the command. When the command ends, when its host fails or is
+/// Of all hosts that call this, one runs the command. When the command ends, when its host fails or is
 /// cut off, the next host runs it: of those that wait, the one with the highest priority, and of equals
 /// the one that waits longest. A leader stays, whichever candidates come. To campaign again when the command has
 /// ended, start leasehold again, as a service manager does.

@@ -61,7 +61,7 @@ pub struct Servers {
     #[arg(long, value_name = "TIME", global = true, value_parser = duration)]
     pub command_timeout: Option<Duration>,
 
-    /// Where a server is reached that a Cluster's nodes or Sentinels name, behind NAT or in containers, as in
+    /// Where to reach a server that a Cluster's nodes or Sentinels name, behind NAT or in containers, as in
     /// 172.18.0.2:6379=127.0.0.1:7002; may be given several times
     #[arg(long, value_name = "NAMED=REACHED", global = true, value_parser = mapping)]
     map_address: Vec<Mapping>,

@@ -145,7 +145,7 @@ impl LockRequest {
     ///
     /// [`Contended`](crate::ErrorKind::Contended) where another client holds it, [`Error::is_timeout`] where the wait
     /// ran out, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers served, [`Misuse`](crate::ErrorKind::Misuse) where the
-    /// request cannot be.
+    /// request is invalid.
     pub fn wait(self) -> Result<Guard, Error> {
         let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
         let names = names?;

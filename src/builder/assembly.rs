@@ -9,6 +9,8 @@ use crate::endpoint::{Endpoint, Seeds, Target, Watched};
 use crate::error::Error;
 use crate::error::value::check_label;
 use crate::net::tls::Client;
+#[cfg(all(unix, feature = "streams"))]
+use crate::net::transport::Address;
 use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};
 
@@ -51,13 +53,13 @@ impl Builder {
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for url in &self.urls {
             match Target::parse(url).map_err(Error::misuse)? {
-                Target::Server(endpoint) => endpoints.push(self.with_login(endpoint)?),
+                Target::Server(endpoint) => endpoints.push(self.as_set(endpoint)?),
                 Target::Cluster(seeds) if self.urls.len() == 1 => {
-                    return seeds.try_map(|seed| self.with_login(seed)).map(Servers::Cluster);
+                    return seeds.try_map(|seed| self.as_set(seed)).map(Servers::Cluster);
                 }
                 Target::Sentinel(watched) if self.urls.len() == 1 => {
                     let login = self.sentinel_login.as_ref();
-                    let watched = watched.try_with(|server| self.with_login(server), login);
+                    let watched = watched.try_with(|server| self.as_set(server), login);
                     return watched.map(Servers::Service);
                 }
                 Target::Cluster(_) | Target::Sentinel(_) => {
@@ -76,8 +78,16 @@ impl Builder {
         Ok(Servers::Fixed(endpoints))
     }
 
-    /// The server of a URL, with the provider of its credentials where there is one.
-    pub(super) fn with_login(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
+    /// The server of a URL as the settings have it: with the provider of its credentials where there is one.
+    pub(super) fn as_set(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
+        #[cfg(all(unix, feature = "streams"))]
+        if let (Some(_), Address::Unix { .. }) = (&self.connector, &endpoint.address) {
+            return Err(Error::misuse(format_args!(
+                "a connector was given, and the URL of {} has a path: a connector needs a host and a port, such as \
+                 redis://HOST:PORT",
+                endpoint.address
+            )));
+        }
         match (&self.credentials, &endpoint.login) {
             (None, _) => Ok(endpoint),
             (Some(provider), None) => {

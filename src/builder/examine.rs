@@ -133,7 +133,7 @@ impl Builder {
         let candidate = |url: &String| -> Result<Endpoint, String> {
             match Target::parse(url).map_err(|error| error.to_string())? {
                 Target::Server(endpoint) => {
-                    self.with_login(endpoint).map_err(|error| error.to_string())
+                    self.as_set(endpoint).map_err(|error| error.to_string())
                 }
                 Target::Cluster(_) | Target::Sentinel(_) => Err(super::assembly::NOT_ALONE.into()),
             }

@@ -35,8 +35,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect`]; and [`Misuse`](crate::ErrorKind::Misuse) for a Cluster, Sentinels, TLS and a provider
-    /// of credentials.
+    /// As [`Builder::connect`]; and [`Misuse`](crate::ErrorKind::Misuse) for a Cluster, Sentinels, TLS, a provider
+    /// of credentials and a connector.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
         let targets = self.servers()?;
@@ -44,8 +44,8 @@ impl Builder {
             return Err(Error::misuse("a Cluster or a Sentinel service needs the async Locker"));
         }
         let met = self.machine(targets)?;
-        if met.1.tls.is_some() || self.credentials.is_some() {
-            let what = "TLS and a provider of credentials need the async Locker";
+        if met.1.tls.is_some() || self.credentials.is_some() || self.connector.is_some() {
+            let what = "TLS, a provider of credentials and a connector need the async Locker";
             return Err(Error::misuse(what));
         }
         let timeout = self.command_timeout_or_default();
@@ -139,6 +139,7 @@ impl Builder {
             service: None,
             #[cfg(any(feature = "cluster", feature = "sentinel"))]
             mapped: self.mapped.clone(),
+            connector: self.connector.clone(),
             tls,
             fingerprint,
             connect_timeout,

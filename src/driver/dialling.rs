@@ -98,6 +98,7 @@ async fn dial(
         Opening {
             tls: tls.map(|tls| if is_again { tls.patient() } else { tls.clone() }),
             endpoint,
+            connector: shared.servers.connector.clone(),
             settings: *state.machine.settings(),
             dead_after: shared.servers.dead_after,
             began_at: clock::now(),

@@ -40,6 +40,7 @@ impl Servers {
     ) -> Result<Interview, Reason> {
         let opening = Opening {
             endpoint: endpoint.clone(),
+            connector: self.connector.clone(),
             tls: self.tls.clone().filter(|_| endpoint.tls),
             settings,
             dead_after: self.dead_after,

@@ -20,6 +20,7 @@ use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
+use crate::net::streams::Connector;
 use crate::net::tls::Client;
 use crate::net::transport::{
     Address, GREETING_SHARE, HEAD_START, ReadHalf, WriteHalf, candidates, open, prefer,
@@ -143,6 +144,7 @@ pub(super) type Halves = (ReadHalf, WriteHalf);
 /// How to open a connection to one server.
 pub(super) struct Opening {
     pub(super) endpoint: Endpoint,
+    pub(super) connector: Option<Connector>,
     /// Where the endpoint wants it.
     pub(super) tls: Option<Client>,
     pub(super) settings: Settings,
@@ -174,7 +176,8 @@ impl Opening {
         if *tls && self.tls.is_none() {
             return Err(OpenError::NoTls.into());
         }
-        let all = candidates(address, self.left(self.dial_within())).await;
+        let connector = self.connector.as_ref();
+        let all = candidates(address, connector, self.left(self.dial_within())).await;
         let all = all.map_err(OpenError::of_dial)?;
         if all.is_empty() {
             return self.open_at(None, login).await;
@@ -220,10 +223,10 @@ impl Opening {
     }
 
     async fn dial_at(&self, at: Option<SocketAddr>) -> Result<Halves, OpenError> {
-        let Self { endpoint: Endpoint { address, .. }, tls, dead_after, .. } = self;
+        let Self { endpoint: Endpoint { address, .. }, connector, tls, dead_after, .. } = self;
         let whole = self.whole();
         let left = self.left(self.dial_within());
-        let dialling = open(address, at, tls.as_ref(), *dead_after, left);
+        let dialling = open(address, at, connector.as_ref(), tls.as_ref(), *dead_after, left);
         let dialled = timeout(self.left(whole), pin!(dialling)).await;
         dialled.map_err(|_| OpenError::Timeout(whole))?.map_err(OpenError::of_dial)
     }

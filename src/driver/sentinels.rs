@@ -103,9 +103,12 @@ impl Watch {
     ) -> Result<(Machine, Servers, Option<Self>), Error> {
         let Some(watched) = watched else { return Ok((machine, servers, None)) };
         let Watched { sentinels, service: name, template } = watched;
-        let Servers { tls, connect_timeout, dead_after, .. } = &servers;
-        let (tls, within, dead_after) = (tls.clone(), *connect_timeout, *dead_after);
-        let opening = Opening { tls, within, dead_after };
+        let opening = Opening {
+            connector: servers.connector.clone(),
+            tls: servers.tls.clone(),
+            within: servers.connect_timeout,
+            dead_after: servers.dead_after,
+        };
         let sentinel = |endpoint| Sentinel::new(endpoint, opening.clone());
         let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
         let mut watch = Self {

@@ -14,6 +14,7 @@ use crate::endpoint::Endpoint;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
 use crate::machine::Machine;
+use crate::net::streams::Connector;
 use crate::net::tls::Client;
 
 /// See the module's documentation.
@@ -30,6 +31,8 @@ pub(crate) struct Servers {
     /// Where those are reached that a Cluster's nodes or Sentinels name.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(crate) mapped: Mapped,
+    /// The caller's own way to servers.
+    pub(crate) connector: Option<Connector>,
     /// What servers that are to be met over TLS are met with.
     pub(crate) tls: Option<Client>,
     /// Of the servers and the quorum, where there are several.

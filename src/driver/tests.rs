@@ -93,6 +93,7 @@ pub(super) fn connect_with(
         service: None,
         #[cfg(any(feature = "cluster", feature = "sentinel"))]
         mapped: crate::endpoint::Mapped::default(),
+        connector: None,
         tls,
         fingerprint: None,
         connect_timeout,

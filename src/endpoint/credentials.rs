@@ -4,17 +4,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::box_future::BoxFuture;
 use crate::net::open_error::OpenError;
 use crate::net::transport::Address;
 use crate::policy::Units;
-use crate::race::timeout;
+use crate::race::{caught, timeout};
 
 /// A user and a password, as a provider of credentials gives them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
@@ -162,23 +159,17 @@ impl Provider {
 
 /// What a provider answers within this time.
 fn guarded(
-    mut asked: BoxFuture<'static, Result<Credentials, String>>,
+    asked: BoxFuture<'static, Result<Credentials, String>>,
     within: Duration,
 ) -> BoxFuture<'static, Result<Credentials, OpenError>> {
     Box::pin(async move {
-        // A panic would end the task that keeps the server connected.
-        let guarded = poll_fn(|context| {
-            match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(answer)) => {
-                    Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
-                }
-                Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
-            }
-        });
-        let answer = timeout(within, guarded).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
-        answer.map_err(|what| OpenError::NoCredentials(what.into()))
+        let what = match timeout(within, caught(asked)).await {
+            Ok(Some(Ok(credentials))) => return Ok(credentials),
+            Ok(Some(Err(why))) => format!("failed: {why}"),
+            Ok(None) => "panicked".to_owned(),
+            Err(_) => format!("gave none within {}", Units(within)),
+        };
+        Err(OpenError::NoCredentials(what.into()))
     })
 }
 

@@ -97,15 +97,15 @@ pub struct Holder {
     pub(crate) configuration: Configured,
 }
 
-/// What the holders of a shared lock have of it.
+/// What the holders of a shared lock are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shared {
-    /// They read.
+    /// They are readers.
     Readers,
-    /// Permits of a semaphore with this limit.
+    /// They hold permits of a semaphore with this limit.
     Permits {
-        /// How many there are.
+        /// How many permits the semaphore has.
         limit: u64,
     },
 }

@@ -371,7 +371,8 @@ fn misuse() -> Vec<String> {
 /// What a builder says before it connects to anything.
 fn settings() -> Vec<String> {
     let one = || Locker::builder().node("redis://10.0.0.1");
-    let all: [Builder; 8] = [
+    let never = async |_, _| std::future::pending::<io::Result<tokio::net::TcpStream>>().await;
+    let all: [Builder; 9] = [
         one().quorum(2),
         one().command_timeout(Duration::ZERO),
         one().connect_timeout(Duration::from_secs(7_200)),
@@ -382,6 +383,7 @@ fn settings() -> Vec<String> {
             .node("redis://:secret@10.0.0.1")
             .credentials(async |_| Ok::<_, io::Error>(crate::Credentials::password("another"))),
         one().tls(crate::Tls::new()),
+        Locker::builder().node("redis+unix:///run/redis.sock").connector(never),
     ];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let refused = |builder: Builder| match runtime.block_on(builder.connect()) {

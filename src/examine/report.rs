@@ -11,11 +11,11 @@ use crate::policy::Tolerance;
 pub struct Examination {
     /// One entry per server, Sentinel, or node that was asked for others.
     pub servers: Vec<ServerExamination>,
-    /// What is so of all servers together.
+    /// What was found of all servers together.
     pub findings: Vec<Finding>,
     /// How many servers have a vote: a Cluster, or a service that Sentinels watch, has one.
     pub votes: usize,
-    /// How many of them have to grant a lease; none where the number that was given cannot be.
+    /// How many of them have to grant a lease; none where the number that was given is impossible.
     pub quorum: Option<usize>,
     /// What they withstand; none where there is no quorum.
     pub tolerance: Option<Tolerance>,
@@ -43,9 +43,9 @@ pub struct ServerExamination {
 pub enum ServerKind {
     /// It keeps locks.
     Server,
-    /// It was to say which nodes a Cluster has.
+    /// It is asked which nodes a Cluster has.
     Seed,
-    /// It was to say which server is the master.
+    /// It is asked which server is the master.
     Sentinel,
 }
 
@@ -57,7 +57,7 @@ pub struct Finding {
     pub check: Check,
     /// How bad it is.
     pub severity: Severity,
-    /// What is so, and why that matters. What servers said in it is made safe for a terminal.
+    /// What was found, and why it matters. What servers said in it is made safe for a terminal.
     pub reason: String,
     /// What to do about it, if anything.
     pub cure: Option<String>,
@@ -84,7 +84,7 @@ pub enum Check {
     Url,
     /// Whether it can be connected to, and answers.
     Reachable,
-    /// Whether it lets us in.
+    /// Whether it accepts the login.
     Login,
     /// Which server it is.
     Version,

@@ -71,8 +71,8 @@ impl Barrier {
         Self { site, keys, parties }
     }
 
-    /// Sets for how long arrivals are remembered after the last one: 24 h without it; 1 s to 366 days. Behind that
-    /// nobody has arrived.
+    /// Sets for how long arrivals are remembered after the last one: 24 h without it; 1 s to 366 days. After that
+    /// nobody counts as arrived.
     #[must_use]
     pub fn kept_for(mut self, keep: Duration) -> Self {
         self.parties = self.parties.kept_for(&mut self.site, keep);
@@ -138,7 +138,7 @@ impl Party {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, a number of parties or a time that cannot be, for several servers,
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, number of parties or time, for several servers,
     /// and where a barrier with another number of parties is kept under the name.
     /// Without an answer, as a request for a lock; then it is safe to arrive again.
     ///
@@ -165,7 +165,7 @@ impl Party {
     ///
     /// # Errors
     ///
-    /// As [`Party::arrive`], and not later than a command's timeout behind the limit; and
+    /// As [`Party::arrive`], at most one command timeout after the limit; and
     /// [`ShutDown`](crate::ErrorKind::ShutDown) when the locker is shut down meanwhile.
     ///
     /// # Cancel safety

@@ -66,7 +66,7 @@ pub enum RequestOutcome<E> {
 #[non_exhaustive]
 pub struct Attempt {
     /// How often the request was started, this attempt included. Above 1, an earlier attempt may have done
-    /// a part of it. With several servers an attempt counts that asked and did not begin.
+    /// a part of it. With several servers, attempts that asked and did not begin count too.
     pub number: u64,
     fence: FencingToken,
 }
@@ -128,11 +128,11 @@ impl IdempotentRequest {
     /// # Errors
     ///
     /// As a request for a lock, where the server has no usable answer, or too few of several have: before the work,
-    /// or behind it, when whether its result is kept is not known, so that others may repeat it after the TTL.
+    /// or after it: then it is unknown whether the result was kept, and others may repeat the work after the TTL.
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended: the work was dropped, or another attempt began before the
     /// server had its result; of several servers, a minority may have it, and a later caller may finish it.
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, fingerprint or time that cannot be, and for a result that is too
-    /// long: it is not kept.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, fingerprint or time, and for a result that is too
+    /// long, which is not kept.
     ///
     /// # Cancel safety
     ///

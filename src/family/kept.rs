@@ -71,7 +71,7 @@ pub enum PrimitiveState {
     },
 }
 
-/// How far work is that was started.
+/// How far started work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkState {

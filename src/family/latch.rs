@@ -31,7 +31,7 @@ pub struct Latch {
 pub enum LatchState {
     /// All parties have counted down.
     Open,
-    /// Some have not.
+    /// Some parties have not counted down.
     Closed {
         /// How many.
         left: u32,
@@ -65,7 +65,7 @@ impl Latch {
     }
 
     /// Sets for how long the latch is remembered after a party has counted down, and after it has opened: 24 h
-    /// without it; 1 s to 366 days. Behind that it is closed again, and no party has counted down.
+    /// without it; 1 s to 366 days. After that the latch is closed again, and no party has counted down.
     #[must_use]
     pub fn kept_for(mut self, keep: Duration) -> Self {
         self.parties = self.parties.kept_for(&mut self.site, keep);
@@ -77,7 +77,7 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a name, a number of parties or a time that cannot be, for several servers,
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, number of parties or time, for several servers,
     /// and where a latch with another number of parties is kept under the name. Without an answer, as a request for a lock; then it is safe
     /// to count the party down again.
     ///
@@ -120,7 +120,7 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// As [`Latch::count_down`], and not later than a command's timeout behind the limit; and
+    /// As [`Latch::count_down`], at most one command timeout after the limit; and
     /// [`ShutDown`](crate::ErrorKind::ShutDown) when the locker is shut down meanwhile.
     ///
     /// # Cancel safety

@@ -75,7 +75,7 @@ impl Allowance {
 pub enum Reservation {
     /// The tokens are taken, for a moment that is still to come.
     Booked {
-        /// How long to wait before what the tokens are for.
+        /// How long to wait before the tokens are used.
         starts_in: Duration,
     },
     /// The tokens would take longer to come back than the caller would wait, and none were taken.

@@ -57,8 +57,8 @@ impl Slot {
         Self(When::At(time))
     }
 
-    /// The latest slot by the server's clock, of several servers by the clocks of a quorum, of a grid that begins in 1970: 1 ms to 7 days, in whole
-    /// milliseconds. No clock of a client has a part in it. For a longer period, give each slot by [`Slot::at`].
+    /// The latest slot of a grid that begins in 1970, by the server's clock, or of several servers by the clocks of a
+    /// quorum. The period is 1 ms to 7 days, in whole milliseconds. No clock of a client has a part in it. For a longer period, give each slot by [`Slot::at`].
     #[must_use]
     pub const fn every(period: Duration) -> Self {
         Self(When::Every(period))
@@ -130,7 +130,7 @@ pub enum JobOutcome<T> {
     },
     /// The slot is not due.
     Early {
-        /// In what time it is.
+        /// In what time it is due.
         due_in: Duration,
     },
 }
@@ -186,7 +186,7 @@ impl Job {
     /// run, and the slot may be claimed. With several servers also [`Contended`](crate::ErrorKind::Contended), if
     /// callers were in one another's way again and again: the job did not run here. Of a job that runs at least once
     /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended: the job was dropped, or another run began before the
-    /// server heard that it was finished. [`Misuse`](crate::ErrorKind::Misuse) for a name, slot or TTL that cannot be.
+    /// server heard that it was finished. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, slot or TTL.
     ///
     /// # Cancel safety
     ///

@@ -60,7 +60,7 @@ impl<F: Fencing> Guard<F> {
     ///
     /// # Errors
     ///
-    /// As [`Guard::upgrade`], but that nobody stands in the way.
+    /// As [`Guard::upgrade`], but never [`Contended`](crate::ErrorKind::Contended).
     ///
     /// # Cancel safety
     ///

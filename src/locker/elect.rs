@@ -106,7 +106,7 @@ impl Election {
     }
 
     /// Puts the candidate with this name first in line, whatever its priority: it leads when the present leader
-    /// releases the office, or is deposed. Whether a candidate with this name waits.
+    /// releases the office, or is deposed. Returns whether a candidate with this name waits.
     ///
     /// So a leader releases the office to a named candidate, and an operator moves the office to another host:
     /// nominate, then have the leader release it. A candidate with a priority that campaigns between the two goes

@@ -13,7 +13,7 @@ use crate::family::site::Site;
 use crate::stats::Primitive;
 
 impl Locker {
-    /// A rate limit that all processes share which give this name and this rate.
+    /// A rate limit, shared by all processes that give this name and this rate.
     ///
     /// In any span of time it lets through at most the burst and the rate's share of the span, by the
     /// server's clock: [what ends that](crate::guide::family#limits). A token costs one command, or less
@@ -45,7 +45,7 @@ impl Locker {
         RateLimit::new(self.site(name.as_ref(), Primitive::Limit), rate)
     }
 
-    /// A scheduled job that every process may ask to run, and one of them does: at most once in each slot, or
+    /// A scheduled job that every process may ask to run, and that one of them runs: at most once in each slot, or
     /// at least once, as [`Job::at_least_once`] chooses.
     ///
     /// The server's clock says which slot is due, so it does not matter which clocks are late. Nothing has to

@@ -53,8 +53,8 @@ impl Locker {
     /// A request for one of these locks: the first that is free, in the order given. [`Guard::name`] says
     /// which it is.
     ///
-    /// The request tries the locks one by one, a round trip each, and leaves those alone that others wait
-    /// for. Those that are left after an eighth of a command's timeout, it tries at once. If none is free, it
+    /// The request tries the locks one by one, a round trip each, and skips those that others wait
+    /// for. After an eighth of a command's timeout it tries all that are left at once. If none is free, it
     /// waits in the line of each of them, and keeps the first that is granted; if another is granted at the same
     /// moment, the request gives it back. Statistics count a request for each lock. With
     /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.

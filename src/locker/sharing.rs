@@ -21,7 +21,7 @@ const SLOTS_MAX: u32 = 64;
 
 impl Locker {
     /// A request for the lock `name` to read under, beside any number of other readers. It waits while
-    /// somebody has the lock to write, or waits for that since before.
+    /// a writer holds the lock, or has waited for the lock for longer.
     ///
     /// A request for the whole lock, by [`Locker::write`], by [`Locker::lock`] or with another library, finds
     /// it held while there are readers. Requests are served in the order in which they came, readers next to
@@ -55,8 +55,8 @@ impl Locker {
         self.share(name.as_ref(), Sharing::ANY, Wait::Never)
     }
 
-    /// A request for the lock `name` to write under, alone: as [`Locker::lock`], but that a release hands the
-    /// lock to the readers that wait for it in the same step.
+    /// A request for the lock `name` to write under, alone: as [`Locker::lock`], but its release hands the
+    /// lock to waiting readers in the same step.
     pub fn write(&self, name: impl AsRef<[u8]>) -> LockRequest {
         self.share(name.as_ref(), Sharing::WHOLE, Wait::Forever)
     }
@@ -66,8 +66,8 @@ impl Locker {
         self.share(name.as_ref(), Sharing::WHOLE, Wait::Never)
     }
 
-    /// A semaphore that all processes share which give this name and this limit: at most this much weight of
-    /// permits is held at a time. A permit is a lease, renewed and lost like a lock's.
+    /// A semaphore, shared by all processes that give this name and this limit: permits of at most this much
+    /// weight are held at a time. A permit is a lease, renewed and lost like a lock's.
     ///
     /// While permits are held, a request with another limit is an error that names both. Requests are served
     /// in the order in which they came: a heavy one is not overtaken by lighter ones.

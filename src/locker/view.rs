@@ -13,7 +13,7 @@ use crate::policy::{LockState, Quorum, time_left};
 
 /// A lock as its servers show it: see [`Locker::inspect`](crate::Locker::inspect).
 ///
-/// It was so when the servers were asked, each at its own moment, and may have changed since.
+/// It shows what each server said at its own moment, which may have changed since.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockView {
@@ -72,9 +72,9 @@ pub struct ServerFailure {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The addresses of the servers where the lease was, and is no more.
+    /// The addresses of the servers that had the lease and have it no more.
     pub freed: Vec<String>,
-    /// Servers that did not say that it is no more.
+    /// Servers that did not confirm that the lease is gone.
     pub failures: Vec<ServerFailure>,
     /// How many servers make a holder.
     pub quorum: usize,

@@ -49,7 +49,7 @@ impl Locker {
     /// changes, it is asked as [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
     /// a lock that changes its holder all the time is looked at once in a pause of that policy.
     ///
-    /// Of several servers it counts what a quorum says: a lock that nobody has on a quorum is not held.
+    /// Of several servers the word of a quorum counts: a lock that nobody has on a quorum is not held.
     ///
     /// # Examples
     ///

@@ -3,7 +3,7 @@
 //! This layer knows bytes, addresses and errors. It must never know what a lock, a script or a quorum is, nor decide to
 //! connect again: the machine decides that.
 //!
-//! `transport` opens sockets, by `tls` where that is wanted, and an `open_error` says why there is none; `limits` knows how
+//! `transport` opens sockets, by `tls` where that is wanted, `streams` has a caller open them, and an `open_error` says why there is none; `limits` knows how
 //! large a reply may be; `refusal` is what a server refused, `fault` why a command has no reply, `reason` which party failed.
 
 pub mod fault;
@@ -12,6 +12,15 @@ pub mod limits;
 pub mod open_error;
 pub(crate) mod reason;
 pub mod refusal;
+#[cfg(feature = "streams")]
+pub mod streams;
+/// Without the feature there is no way to have a connector.
+#[cfg(not(feature = "streams"))]
+pub mod streams {
+    /// Nothing.
+    #[derive(Clone, Debug)]
+    pub enum Connector {}
+}
 #[cfg(feature = "tls")]
 pub mod tls;
 /// Without the feature there is no way to have a client of TLS.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsConnector, rustls};
 
 use rustls::ClientConfig;
@@ -184,13 +186,21 @@ impl Client {
         stream: TcpStream,
         until: Moment,
     ) -> io::Result<(ReadHalf, WriteHalf)> {
+        let (stream, connection) = self.agree_over(host, stream, until).await?.into_inner();
+        Ok(halves::split(stream, connection))
+    }
+
+    /// The same over any stream.
+    pub(super) async fn agree_over<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        host: &str,
+        stream: S,
+        until: Moment,
+    ) -> io::Result<TlsStream<S>> {
         let agreeing = self.connector.connect(self.name_for(host)?, stream);
         let within = self.whole(until.since(clock::now()));
         match tokio::time::timeout(within, agreeing).await {
-            Ok(Ok(agreed)) => {
-                let (stream, connection) = agreed.into_inner();
-                Ok(halves::split(stream, connection))
-            }
+            Ok(Ok(agreed)) => Ok(agreed),
             Ok(Err(error)) => Err(TlsFault::of_handshake(&error)),
             Err(_) => Err(TlsFault::Silent(within).into()),
         }

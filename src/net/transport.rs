@@ -1,4 +1,4 @@
-//! Sockets: TCP, TLS over TCP, and Unix, behind one pair of halves.
+//! Sockets: TCP, TLS over TCP, Unix, and a caller's own, behind one pair of halves.
 
 mod dial;
 pub(crate) mod lookup;
@@ -23,6 +23,9 @@ use tokio::net::{TcpStream, tcp};
 
 #[cfg(test)]
 pub(crate) use self::dial::names;
+#[cfg(feature = "streams")]
+use super::streams;
+use super::streams::Connector;
 use super::tls;
 use crate::clock;
 use crate::policy::Moment;
@@ -62,17 +65,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to one of the [`candidates`] of `address`; or where it has none, to the address itself.
+/// Opens a socket to one of the [`candidates`] of `address`; or where it has none, to the address itself, by the
+/// connector where there is one.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
+#[cfg_attr(not(feature = "streams"), allow(unused_variables, reason = "there is no connector"))]
 pub(crate) async fn open(
     address: &Address,
     at: Option<SocketAddr>,
+    connector: Option<&Connector>,
     tls: Option<&tls::Client>,
     dead_after: Duration,
     within: Duration,
 ) -> io::Result<(ReadHalf, WriteHalf)> {
+    #[cfg(feature = "streams")]
+    if let (Some(connector), Address::Tcp { host, port }) = (connector, address) {
+        let (read, write) = connector.open((host, *port), tls, dead_after, within).await?;
+        return Ok((ReadHalf::Streamed(read), WriteHalf::Tcp(write)));
+    }
     #[cfg(any(test, feature = "testing"))]
     if let Address::Tcp { host, .. } = address {
         if let Some(opening) = simulated::dial(host) {
@@ -94,9 +105,14 @@ pub(crate) async fn open(
     }
 }
 
-/// The addresses of a name, the one that has served last at the head; none where there is no choice.
-pub(crate) async fn candidates(address: &Address, within: Duration) -> io::Result<Vec<SocketAddr>> {
-    let Address::Tcp { host, port } = address else { return Ok(Vec::new()) };
+/// The addresses of a name, the one that has served last at the head; none where there is no choice, or it is the
+/// connector's.
+pub(crate) async fn candidates(
+    address: &Address,
+    connector: Option<&Connector>,
+    within: Duration,
+) -> io::Result<Vec<SocketAddr>> {
+    let (Address::Tcp { host, port }, None) = (address, connector) else { return Ok(Vec::new()) };
     #[cfg(any(test, feature = "testing"))]
     if simulated::is_simulated(host) {
         return Ok(Vec::new());
@@ -205,6 +221,8 @@ pub(crate) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
     #[cfg(feature = "tls")]
     Tls(tls::ReadHalf),
+    #[cfg(feature = "streams")]
+    Streamed(streams::ReadHalf),
     #[cfg(any(test, feature = "testing"))]
     Simulated(simulated::ReadHalf),
 }
@@ -216,6 +234,8 @@ impl ReadHalf {
             Self::Tcp(half) => half.read_buf(buffer).await,
             #[cfg(feature = "tls")]
             Self::Tls(half) => half.read(buffer).await,
+            #[cfg(feature = "streams")]
+            Self::Streamed(half) => half.read(buffer).await,
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(half) => half.read(buffer).await,
         }
@@ -228,6 +248,8 @@ impl ReadHalf {
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Tcp(half) => half.as_ref().poll_read_ready(context).map(drop),
+            #[cfg(feature = "streams")]
+            Self::Streamed(half) => half.socket().poll_read_ready(context).map(drop),
             // What it has decrypted is seen by nobody else.
             #[cfg(feature = "tls")]
             Self::Tls(_) => Poll::Ready(()),

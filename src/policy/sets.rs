@@ -7,9 +7,9 @@ use std::fmt;
 /// That is so exactly if q1 + q2 > |S1 ∪ S2|. Use it before changing the servers of a running
 /// system. To change them:
 ///
-/// 1. Choose a next configuration that may coexist with the present one; where the one that you
-///    want does not, go there in several steps (adding or taking away one server at a time, with
-///    majorities, always may).
+/// 1. Choose a next configuration that may coexist with the present one; if the one that you
+///    want may not, go there in several steps (adding or removing one server at a time, with
+///    majorities, is always safe).
 /// 2. Give every client the next configuration, in any order. While both are in use, clients see
 ///    [`Holder::other_configuration`](crate::Holder::other_configuration) where they contend;
 ///    that is to be expected.

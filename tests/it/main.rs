@@ -71,6 +71,8 @@ mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]
 mod stepped_clocks;
+#[cfg(feature = "streams")]
+mod streams;
 #[cfg(feature = "takeover")]
 mod taking;
 #[cfg(feature = "tls")]

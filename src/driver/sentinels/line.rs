@@ -20,6 +20,7 @@ use crate::net::fault::Fault;
 use crate::net::limits::OF_LISTS;
 use crate::net::open_error::OpenError;
 use crate::net::refusal::{Code, ServerError};
+use crate::net::streams::Connector;
 use crate::net::tls::Client;
 use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, open};
 use crate::policy::secrets::Secrets;
@@ -29,6 +30,8 @@ use crate::race::{next, timeout};
 /// How lines are opened.
 #[derive(Clone)]
 pub(super) struct Opening {
+    /// The caller's own way to them.
+    pub(super) connector: Option<Connector>,
     /// What servers that are to be met over TLS are met with.
     pub(super) tls: Option<Client>,
     /// For credentials, dial and login together, where TLS has no more patience.
@@ -94,8 +97,9 @@ impl Opening {
         tls: Option<&Client>,
         within: Duration,
     ) -> Result<Halves, OpenError> {
-        let all = candidates(address, within).await.map_err(OpenError::of_dial)?;
-        let dial = |at| open(address, at, tls, self.dead_after, within);
+        let connector = self.connector.as_ref();
+        let all = candidates(address, connector, within).await.map_err(OpenError::of_dial)?;
+        let dial = |at| open(address, at, connector, tls, self.dead_after, within);
         if all.is_empty() {
             return dial(None).await.map_err(OpenError::of_dial);
         }

@@ -72,6 +72,13 @@ impl TlsFault {
         io::Error::new(error.kind(), format!("the TLS handshake broke off: {error}"))
     }
 
+    /// An error of a stream, with its fault where TLS has caused it.
+    #[cfg(feature = "streams")]
+    pub(in crate::net) fn explained(error: io::Error) -> io::Error {
+        let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        cause.map(|cause| Self::from(cause).into()).unwrap_or(error)
+    }
+
     /// Whether one of the two sides was not satisfied with the other's identity.
     pub fn is_about_identity(&self) -> bool {
         matches!(

@@ -1,0 +1,196 @@
+//! Connections that a caller opens: `Builder::connector`.
+//!
+//! The driver writes without waiting, from whichever task has something to say, and has the kernel tell what can be read. A
+//! caller's stream knows neither, and may panic, or hang. So each stream has a task of its own, which copies between the
+//! stream and one socket of a pair, and the driver has the pair's other socket. The task ends with the stream, or soon
+//! after the driver has let go, whatever the stream does.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::net::{TcpStream, tcp};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::tls::Client;
+use crate::box_future::BoxFuture;
+use crate::clock;
+use crate::policy::Units;
+use crate::race::{First, caught, race, timeout};
+
+/// What a caller may give.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+type Opened = io::Result<Box<dyn Stream>>;
+type Connect = dyn Fn(String, u16) -> BoxFuture<'static, Opened> + Send + Sync;
+
+/// The caller's own way to a host and a port.
+#[derive(Clone)]
+pub struct Connector(Arc<Connect>);
+
+impl Connector {
+    pub(crate) fn new<C, S>(connect: impl Fn(String, u16) -> C + Send + Sync + 'static) -> Self
+    where
+        C: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let connect = Arc::new(connect);
+        Self(Arc::new(move |host, port| {
+            let connect = Arc::clone(&connect);
+            // It is called when it is polled: what it does by itself may panic, too.
+            Box::pin(async move { Ok(Box::new(connect(host, port).await?) as Box<dyn Stream>) })
+        }))
+    }
+
+    /// Has the caller open a stream, and gives the halves of what leads to it: see [`crate::net::transport::open`].
+    pub(super) async fn open(
+        &self,
+        (host, port): (&str, u16),
+        tls: Option<&Client>,
+        dead_after: Duration,
+        within: Duration,
+    ) -> io::Result<(ReadHalf, tcp::OwnedWriteHalf)> {
+        #[cfg(feature = "tls")]
+        let until = clock::now().after(within);
+        let connecting = caught((self.0)(host.to_owned(), port));
+        let stream = match timeout(within, pin!(connecting)).await {
+            Ok(Some(Ok(stream))) => stream,
+            Ok(Some(Err(error))) => {
+                return Err(at_fault(error.kind(), format_args!("failed: {error}")));
+            }
+            Ok(None) => return Err(at_fault(io::ErrorKind::Other, format_args!("panicked"))),
+            Err(_) => {
+                let what = format_args!("gave no stream within {:.1}", Units(within));
+                return Err(at_fault(io::ErrorKind::TimedOut, what));
+            }
+        };
+        let stream = match tls {
+            None => stream,
+            #[cfg(feature = "tls")]
+            Some(client) => Box::new(client.agree_over(host, stream, until).await?),
+            #[cfg(not(feature = "tls"))]
+            Some(client) => match *client {},
+        };
+        let (ours, theirs) = pair().await?;
+        let (tell, why) = oneshot::channel();
+        drop(clock::spawn(carry(stream, theirs, tell, dead_after)));
+        let (half, write) = ours.into_split();
+        Ok((ReadHalf { half, why }, write))
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+fn at_fault(kind: io::ErrorKind, what: fmt::Arguments<'_>) -> io::Error {
+    io::Error::new(kind, format!("the connector (Builder::connector) {what}"))
+}
+
+/// Unix sockets, which are read, written and waited for as any others.
+#[cfg(unix)]
+async fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    use std::os::{fd::OwnedFd, unix::net::UnixStream};
+
+    let registered = |socket: UnixStream| {
+        socket.set_nonblocking(true)?;
+        TcpStream::from_std(OwnedFd::from(socket).into())
+    };
+    let (ours, theirs) = UnixStream::pair()?;
+    Ok((registered(ours)?, registered(theirs)?))
+}
+
+/// Where there are no pairs: what is dialled by another program meanwhile is hung up on.
+#[cfg(not(unix))]
+async fn pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+    let ours = TcpStream::connect(listener.local_addr()?).await?;
+    loop {
+        let (theirs, from) = listener.accept().await?;
+        if from == ours.local_addr()? {
+            ours.set_nodelay(true)?;
+            theirs.set_nodelay(true)?;
+            return Ok((ours, theirs));
+        }
+    }
+}
+
+/// Copies both ways until the stream ends, or the driver has no use for it any more; what the driver has said last may
+/// take this long.
+async fn carry(
+    stream: Box<dyn Stream>,
+    socket: TcpStream,
+    mut tell: oneshot::Sender<io::Error>,
+    last_words_within: Duration,
+) {
+    let (mut from_stream, mut to_stream) = split(stream);
+    let (mut from_driver, mut to_driver) = socket.into_split();
+    let ended = {
+        let down = pin!(copy(&mut from_stream, &mut to_driver));
+        let up = pin!(async {
+            copy(&mut from_driver, &mut to_stream).await?;
+            to_stream.shutdown().await
+        });
+        // Down first: a server that hangs up has said why.
+        let copying = pin!(async {
+            match race(down, up).await {
+                First::One(down) => down.map(drop),
+                First::Other(up) => up,
+            }
+        });
+        let left = pin!(async {
+            tell.closed().await;
+            sleep(last_words_within).await;
+        });
+        match race(pin!(caught(copying)), left).await {
+            First::One(Some(ended)) => ended,
+            First::One(None) => {
+                Err(at_fault(io::ErrorKind::Other, format_args!("gave a stream that panicked")))
+            }
+            First::Other(()) => Ok(()),
+        }
+    };
+    match ended {
+        // An end of TLS that is not announced is an end as well.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            #[cfg(feature = "tls")]
+            let error = super::tls::TlsFault::explained(error);
+            // The driver may have let go.
+            let _ = tell.send(error);
+        }
+        _ => {}
+    }
+}
+
+/// The half that the reader owns.
+pub(crate) struct ReadHalf {
+    half: tcp::OwnedReadHalf,
+    /// Why the stream has ended, where that is known. Its drop tells that the driver has let go.
+    why: oneshot::Receiver<io::Error>,
+}
+
+impl ReadHalf {
+    /// As [`crate::net::transport::ReadHalf::read`].
+    pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        let read = self.half.read_buf(buffer).await;
+        match read {
+            Ok(1..) => read,
+            _ => self.why.try_recv().map_or(read, Err),
+        }
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.half.as_ref()
+    }
+}
