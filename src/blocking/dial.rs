@@ -132,12 +132,12 @@ impl Dial {
 
     fn open_one(self: &Arc<Self>, of: Vec<SocketAddr>) -> Result<Opened<Socket>, Unopened> {
         let (tell, told) = mpsc::channel();
-        let mut candidates = Candidates::new(&self.address, of);
+        let mut candidates = Candidates::new(&self.address, of.into_iter().map(Some).collect());
         loop {
-            if let Some(at) = candidates.next() {
+            if let Some(at) = candidates.next().flatten() {
                 let (dial, tell) = (Arc::clone(self), tell.clone());
                 // Where another serves already, nobody is told.
-                let run = move || drop(tell.send((at, dial.open_at(at))));
+                let run = move || drop(tell.send((Some(at), dial.open_at(at))));
                 spawn("leasehold-dial", run).map_err(OpenError::of_dial)?;
             }
             let Ok((at, outcome)) = told.recv_timeout(candidates.head_start()) else { continue };

@@ -4,6 +4,7 @@
 //! scripts up. So its addresses are tried through the whole handshake, each with a head start before the next: one that
 //! fails is followed at once, the first master that is ready serves, and is dialled first the next time.
 
+use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
@@ -72,7 +73,7 @@ impl Unopened {
     }
 
     /// What a server said; or that none of them could be dialled.
-    fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
+    fn of_all(mut failed: Vec<(Option<SocketAddr>, Self)>) -> Self {
         let is_said = |it: &(_, Self)| !matches!(it.1.fault, Fault::Undialled { .. });
         if let Some(said) = failed.iter().position(is_said) {
             return failed.swap_remove(said).1;
@@ -85,24 +86,24 @@ impl Unopened {
 /// The addresses of a name while they are tried.
 pub(crate) struct Candidates<'a, S> {
     address: &'a Address,
-    untried: std::vec::IntoIter<SocketAddr>,
+    untried: std::vec::IntoIter<Option<SocketAddr>>,
     has_choice: bool,
     under_way: usize,
     /// It serves where there is no master.
     replica: Option<Opened<S>>,
-    failed: Vec<(SocketAddr, Unopened)>,
+    failed: Vec<(Option<SocketAddr>, Unopened)>,
 }
 
 impl<'a, S> Candidates<'a, S> {
     /// There is at least one.
-    pub(crate) fn new(address: &'a Address, all: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(address: &'a Address, all: Vec<Option<SocketAddr>>) -> Self {
         let has_choice = all.len() > 1;
         let (untried, failed) = (all.into_iter(), Vec::new());
         Self { address, untried, has_choice, under_way: 0, replica: None, failed }
     }
 
     /// The one to be tried now: at first, whenever one has ended, and when [`Candidates::head_start`] is over.
-    pub(crate) fn next(&mut self) -> Option<SocketAddr> {
+    pub(crate) fn next(&mut self) -> Option<Option<SocketAddr>> {
         let next = self.untried.next();
         self.under_way += usize::from(next.is_some());
         next
@@ -116,7 +117,7 @@ impl<'a, S> Candidates<'a, S> {
     /// What one has come to; and what all come to, once that is known.
     pub(crate) fn ended(
         &mut self,
-        at: SocketAddr,
+        at: Option<SocketAddr>,
         outcome: Result<Opened<S>, Unopened>,
     ) -> Option<Result<Opened<S>, Unopened>> {
         self.under_way -= 1;
@@ -125,7 +126,7 @@ impl<'a, S> Candidates<'a, S> {
                 self.replica = Some(opened);
             }
             Ok(opened) => {
-                if self.has_choice {
+                if let Some(at) = at.filter(|_| self.has_choice) {
                     prefer(self.address, at);
                 }
                 return Some(Ok(opened));
@@ -179,14 +180,11 @@ impl Opening {
         let connector = self.connector.as_ref();
         let all = candidates(address, connector, self.left(self.dial_within())).await;
         let all = all.map_err(OpenError::of_dial)?;
-        if all.is_empty() {
-            return self.open_at(None, login).await;
-        }
         let mut candidates = Candidates::new(address, all);
         let mut running = Vec::<BoxFuture<'_, _>>::new();
         loop {
             if let Some(at) = candidates.next() {
-                let opening = self.open_at(Some(at), login);
+                let opening = self.open_at(at, login);
                 running.push(Box::pin(async move { (at, opening.await) }));
             }
             let ended = timeout(candidates.head_start(), pin!(next(&mut running))).await;
@@ -274,7 +272,9 @@ pub(super) async fn exchange(
     while !output.is_empty() {
         match write.try_write(output) {
             Ok(written) => output.advance(written),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => write.writable().await?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll_fn(|context| write.poll_writable(context)).await?;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // What the server has said before is why.
             Err(_) => output.clear(),

@@ -53,7 +53,8 @@ impl Mark<'_> {
         if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
             return None;
         }
-        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
+        let delay = lock_delay
+            .map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).to_string());
         let priority = (priority > 0).then(|| priority.to_string());
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
         let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]

@@ -8,6 +8,7 @@
 //! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -316,8 +317,8 @@ impl Link {
         }
         self.told = Subscription::NONE;
         self.met.end();
-        lost.extend(self.pending.drain(..).map(|reply| reply.to));
-        lost.extend(self.slots.drain(..).map(|slot| slot.to));
+        lost.extend(mem::take(&mut self.pending).into_iter().map(|reply| reply.to));
+        lost.extend(mem::take(&mut self.slots).into_iter().map(|slot| slot.to));
     }
 
     /// A script with its keys and words, and a stamp behind them.
@@ -428,7 +429,7 @@ impl Link {
     pub(super) fn want(&mut self, now: Moment) -> bool {
         let State::Down { dial_at, soonest } = &mut self.state else { return false };
         let sooner = (*soonest).max(now).min(*dial_at);
-        std::mem::replace(dial_at, sooner) != sooner
+        mem::replace(dial_at, sooner) != sooner
     }
 
     /// The one thing that came and is not proved yet, where that is an error.
@@ -515,7 +516,7 @@ impl Link {
 
     /// Adds to `proved` what has come without proof.
     pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
-        proved.extend(self.pending.drain(..));
+        proved.extend(mem::take(&mut self.pending));
     }
 
     fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {

@@ -104,14 +104,14 @@ impl OpenError {
     }
 
     /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
-    pub(crate) fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
-        if let Some(telling) = failed.iter().position(|(_, error)| !matches!(error, Self::Dial(_)))
-        {
+    pub(crate) fn of_all(mut failed: Vec<(Option<SocketAddr>, Self)>) -> Self {
+        let is_telling = |(at, error): &(_, Self)| !matches!((at, error), (Some(_), Self::Dial(_)));
+        if let Some(telling) = failed.iter().position(is_telling) {
             return failed.swap_remove(telling).1;
         }
         let (mut kind, mut tried) = (io::ErrorKind::NotFound, Vec::new());
         for (at, error) in failed {
-            let Self::Dial(error) = error else { continue };
+            let (Some(at), Self::Dial(error)) = (at, error) else { continue };
             kind = error.kind();
             tried.push(format!("{at}: {error}"));
         }

@@ -65,8 +65,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to one of the [`candidates`] of `address`; or where it has none, to the address itself, by the
-/// connector where there is one.
+/// Opens a socket to one of the [`candidates`] of `address`, by the connector where there is one.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
@@ -94,10 +93,8 @@ pub(crate) async fn open(
     match address {
         Address::Tcp { host, port } => {
             let until = clock::now().after(within);
-            let stream = match at {
-                Some(at) => dial::connect(at, within).await?,
-                None => dial::dial(host, *port, within).await?,
-            };
+            let at = at.map_or_else(|| dial::itself(host, *port), Ok)?;
+            let stream = dial::connect(at, within).await?;
             prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
@@ -105,19 +102,22 @@ pub(crate) async fn open(
     }
 }
 
-/// The addresses of a name, the one that has served last at the head; none where there is no choice, or it is the
-/// connector's.
+/// The addresses of a name, the one that has served last at the head; what is no name, or the connector's, is one itself.
 pub(crate) async fn candidates(
     address: &Address,
     connector: Option<&Connector>,
     within: Duration,
-) -> io::Result<Vec<SocketAddr>> {
-    let (Address::Tcp { host, port }, None) = (address, connector) else { return Ok(Vec::new()) };
+) -> io::Result<Vec<Option<SocketAddr>>> {
+    let (Address::Tcp { host, port }, None) = (address, connector) else { return Ok(vec![None]) };
     #[cfg(any(test, feature = "testing"))]
     if simulated::is_simulated(host) {
-        return Ok(Vec::new());
+        return Ok(vec![None]);
     }
-    dial::candidates(host, *port, within).await
+    if dial::itself(host, *port).is_ok() {
+        return Ok(vec![None]);
+    }
+    let addresses = dial::candidates(host, *port, within).await?;
+    Ok(addresses.into_iter().map(Some).collect())
 }
 
 /// One of the [`candidates`] of the address serves: it is dialled first the next time.
@@ -281,18 +281,7 @@ impl WriteHalf {
         }
     }
 
-    /// Waits until [`WriteHalf::try_write`] is worth trying again.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(half) => half.writable().await,
-            #[cfg(feature = "tls")]
-            Self::Tls(half) => half.writable().await,
-            #[cfg(any(test, feature = "testing"))]
-            Self::Simulated(_) => Ok(()),
-        }
-    }
-
-    /// As [`WriteHalf::writable`], for one task.
+    /// Ready once [`WriteHalf::try_write`] is worth trying again, for one task.
     pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(half) => half.as_ref().poll_write_ready(context),

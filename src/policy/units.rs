@@ -24,22 +24,23 @@ impl fmt::Display for Units {
                 seconds => return write!(f, "{seconds} s"),
             }
         }
-        let (nanos, unit, per_unit) = match self.0.as_nanos() {
-            0 => return f.write_str("0 s"),
-            nanos @ ..1_000_000 => (nanos, "µs", 1_000),
-            nanos @ ..1_000_000_000 => (nanos, "ms", 1_000_000),
-            nanos => (nanos, "s", 1_000_000_000),
+        let nanos = u64::from(self.0.subsec_nanos());
+        let (whole, part, unit, per_unit) = match (seconds, nanos) {
+            (0, 0) => return f.write_str("0 s"),
+            (0, ..1_000_000) => (nanos / 1_000, nanos % 1_000, "µs", 1_000),
+            (0, _) => (nanos / 1_000_000, nanos % 1_000_000, "ms", 1_000_000),
+            _ => (seconds, nanos, "s", 1_000_000_000),
         };
         let decimals = f.precision().unwrap_or(3).min(3);
-        let round = |scale: u128| (nanos * scale + per_unit / 2) / per_unit;
-        let scale = 10_u128.pow(u32::try_from(decimals).unwrap_or(0));
-        let seems_whole = round(scale) % scale == 0 && nanos % per_unit != 0;
+        let round = |scale: u64| (part * scale + per_unit / 2) / per_unit;
+        let scale = 10_u64.pow(u32::try_from(decimals).unwrap_or(0));
+        let seems_whole = round(scale) % scale == 0 && part != 0;
         let (scale, decimals) = match f.precision() {
             None if seems_whole => (per_unit, per_unit.ilog10() as usize),
             _ => (scale, decimals),
         };
         let rounded = round(scale);
-        write!(f, "{}", rounded / scale)?;
+        write!(f, "{}", whole.saturating_add(rounded / scale))?;
         let fraction = format!("{:0decimals$}", rounded % scale);
         match fraction.trim_end_matches('0') {
             "" => {}

@@ -100,14 +100,11 @@ impl Opening {
         let connector = self.connector.as_ref();
         let all = candidates(address, connector, within).await.map_err(OpenError::of_dial)?;
         let dial = |at| open(address, at, connector, tls, self.dead_after, within);
-        if all.is_empty() {
-            return dial(None).await.map_err(OpenError::of_dial);
-        }
         let (mut untried, mut failed) = (all.into_iter(), Vec::new());
         let mut running: Vec<BoxFuture<'_, _>> = Vec::new();
         loop {
             if let Some(at) = untried.next() {
-                let dialling = dial(Some(at));
+                let dialling = dial(at);
                 running.push(Box::pin(async move { (at, dialling.await) }));
             }
             let head_start = if untried.len() == 0 { Duration::MAX } else { HEAD_START };

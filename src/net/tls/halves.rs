@@ -175,10 +175,6 @@ impl WriteHalf {
         })
     }
 
-    pub(in crate::net) async fn writable(&self) -> io::Result<()> {
-        self.socket.writable().await
-    }
-
     pub(in crate::net) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.as_ref().poll_write_ready(context)
     }

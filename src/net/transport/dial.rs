@@ -17,21 +17,18 @@ use crate::race::timeout;
 
 const NO_ADDRESS: &str = "the host name has no address";
 
-/// Connects to an IP address; of a name, to one of the [`candidates`].
-pub(super) async fn dial(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
+/// What is no name, but an address.
+pub(super) fn itself(host: &str, port: u16) -> io::Result<SocketAddr> {
     let ip = host.parse::<IpAddr>().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    connect(SocketAddr::new(ip, port), within).await
+    Ok(SocketAddr::new(ip, port))
 }
 
-/// The addresses of a name, the one that has served last at the head; none of what is no name.
+/// The addresses of a name, the one that has served last at the head.
 pub(super) async fn candidates(
     host: &str,
     port: u16,
     within: Duration,
 ) -> io::Result<Vec<SocketAddr>> {
-    if host.parse::<IpAddr>().is_ok() {
-        return Ok(Vec::new());
-    }
     let addresses = resolve(host, port, within).await?;
     if addresses.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS));

@@ -188,7 +188,8 @@ async fn a_slow_peer_gets_every_byte_once_and_in_order() {
                     assert!(writer.try_write(&all[sent..end]).is_err());
                     blocked.send(()).unwrap();
                 }
-                soon("room", writer.writable()).await.unwrap();
+                let room = std::future::poll_fn(|context| writer.poll_writable(context));
+                soon("room", room).await.unwrap();
             }
         }
     }
@@ -287,7 +288,8 @@ async fn a_writer_that_is_hung_up_on_says_what_the_server_said_before() {
             match writer.try_write(b"PING\r\n") {
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    writer.writable().await.unwrap();
+                    let room = std::future::poll_fn(|context| writer.poll_writable(context));
+                    room.await.unwrap();
                 }
                 Err(error) => return error,
             }
