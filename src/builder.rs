@@ -9,6 +9,8 @@ mod leases;
 mod machine;
 mod security;
 mod servers;
+#[cfg(feature = "streams")]
+mod streams;
 
 use std::fmt;
 use std::sync::Arc;

@@ -9,8 +9,6 @@ use crate::endpoint::{Endpoint, Seeds, Target, Watched};
 use crate::error::Error;
 use crate::error::value::check_label;
 use crate::net::tls::Client;
-#[cfg(all(unix, feature = "streams"))]
-use crate::net::transport::Address;
 use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};
 
@@ -81,13 +79,7 @@ impl Builder {
     /// The server of a URL as the settings have it: with the provider of its credentials where there is one.
     pub(super) fn as_set(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
         #[cfg(all(unix, feature = "streams"))]
-        if let (Some(_), Address::Unix { .. }) = (&self.connector, &endpoint.address) {
-            return Err(Error::misuse(format_args!(
-                "a connector was given, and the URL of {} has a path: a connector needs a host and a port, such as \
-                 redis://HOST:PORT",
-                endpoint.address
-            )));
-        }
+        self.check_connector(&endpoint)?;
         match (&self.credentials, &endpoint.login) {
             (None, _) => Ok(endpoint),
             (Some(provider), None) => {

@@ -1,19 +1,12 @@
 //! Which servers a locker uses, and how it logs in to them.
 
 use std::fmt;
-#[cfg(feature = "streams")]
-use std::io;
 use std::time::Duration;
-
-#[cfg(feature = "streams")]
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Builder;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
 use crate::endpoint::credentials::{Credentials, Login, Provider};
-#[cfg(feature = "streams")]
-use crate::net::streams::Connector;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 
@@ -241,46 +234,6 @@ impl Builder {
         map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static,
     ) -> Self {
         self.mapped = Mapped::by(map);
-        self
-    }
-
-    /// Calls `connect` with a host and a port for each connection, and speaks over the stream that it gives: through an
-    /// SSH tunnel, a SOCKS proxy or a mesh's sidecar, or over TLS by another library.
-    ///
-    /// All connections are opened so, and none otherwise: those to the servers of URLs, to Sentinels, and to the servers
-    /// that Sentinels and a Cluster's nodes name ([`Builder::map_address`] is asked first where that is). The host is
-    /// what the URL or the node says, without the brackets of IPv6; the library looks no name up. For `rediss://` URLs
-    /// the library speaks TLS over the stream, so `connect` must not. A `redis+unix://` URL is refused.
-    ///
-    /// `connect` has nine tenths of [`Builder::connect_timeout`], must not block the thread, and may be called several times
-    /// at once. Its future may be dropped at any await point. If it fails, panics or takes longer, or its stream fails, panics or
-    /// ends, the server is unavailable ([`Unavailable`](crate::ErrorKind::Unavailable)), and connected to again later.
-    ///
-    /// Each stream has a task on the locker's runtime, which copies between it and a pair of sockets: two descriptors, and a
-    /// write and a read more for each command and each reply. A stream is shut down and dropped once the locker has no
-    /// more use for it; one that hangs is dropped two [`Builder::command_timeout`]s later.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn through_proxy(host: &str, port: u16) -> std::io::Result<tokio::net::TcpStream> { unimplemented!() }
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Locker::builder().node("redis://redis.internal:6379");
-    /// let connect = async |host: String, port: u16| through_proxy(&host, port).await;
-    /// let locker = builder.connector(connect).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "streams")]
-    pub fn connector<C, S>(
-        mut self,
-        connect: impl Fn(String, u16) -> C + Send + Sync + 'static,
-    ) -> Self
-    where
-        C: Future<Output = io::Result<S>> + Send + 'static,
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        self.connector = Some(Connector::new(connect));
         self
     }
 
