@@ -121,8 +121,8 @@ impl fmt::Display for ServerError {
             (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
             (None, Code::Auth) if *is_sentinels && !text.starts_with("DENIED") => f.write_str(
-                "; give what the Sentinels themselves want by Builder::sentinel_credentials: the URL's password is \
-                 for their servers",
+                "; give what the Sentinels themselves want (Builder::sentinel_credentials, --sentinel-password-file): \
+                 the URL's password is for their servers",
             ),
             (None, Code::Auth) if text.starts_with("NOAUTH") => {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
