@@ -16,14 +16,14 @@ const LONG: Duration = Duration::from_secs(3600);
 /// More than a busy machine needs to stop a process.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn what_came_while_the_process_was_stopped_is_not_late() {
     if let Ok(url) = std::env::var(CHILD) {
-        return tokio::task::block_in_place(|| release_when_told(&url));
+        return std::thread::spawn(move || release_when_told(&url)).join().unwrap();
     }
+    let name = "stopped::what_came_while_the_process_was_stopped_is_not_late";
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let name = "stopped::what_came_while_the_process_was_stopped_is_not_late";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture"])
         .env(CHILD, proxy.url())
