@@ -1,7 +1,7 @@
-//! A service whose locks Prometheus can watch: workers that contend for a few locks, and their
-//! figures at `/metrics`.
+//! A service whose locks Prometheus can watch: workers that contend for a few locks, as often as a limit lets them, and
+//! their figures at `/metrics`.
 //!
-//! `cargo run --features metrics --example prometheus [redis://host:port]`; the URL may also stand
+//! `cargo run --features family,metrics --example prometheus [redis://host:port]`; the URL may also stand
 //! in LEASEHOLD_URL, and where to serve in LEASEHOLD_LISTEN (127.0.0.1:9464 by default; port 0
 //! takes any). `docs/grafana.json` is a dashboard for what it exports. Ctrl-C or SIGTERM ends it.
 
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
+use leasehold::limits::{Rate, RateLimit};
 use leasehold::{ErrorKind, Locker, SECONDS_BUCKETS};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
@@ -19,6 +20,8 @@ use tokio::time::{interval, sleep};
 
 const WORKERS: u64 = 6;
 const LOCKS: u64 = 3;
+/// For all workers; beyond it they come again later.
+const PACE: u32 = 100;
 /// Short, so that there are renewals to be seen.
 const TTL: Duration = Duration::from_secs(1);
 
@@ -29,8 +32,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let builder = Locker::builder().node(url()).ttl(TTL).label("prometheus example");
     let locker = builder.connect().await?;
     tokio::spawn(work_long(locker.clone()));
+    let pace = locker.limit("example:prometheus:pace", Rate::new(PACE, Duration::from_secs(1)));
     for worker in 0..WORKERS {
-        tokio::spawn(work(locker.clone(), worker));
+        tokio::spawn(work(locker.clone(), pace.clone(), worker));
     }
 
     let listen = std::env::var("LEASEHOLD_LISTEN").unwrap_or_else(|_| "127.0.0.1:9464".into());
@@ -62,8 +66,13 @@ fn install() -> Result<PrometheusHandle, Box<dyn Error>> {
 }
 
 /// Takes locks and holds them for a while, for ever: some wait, some do not, some give up.
-async fn work(locker: Locker, worker: u64) {
+async fn work(locker: Locker, pace: RateLimit, worker: u64) {
     for turn in worker.. {
+        // Servers that do not answer it are those of the locks, too.
+        if pace.take(1).await.is_ok_and(|answer| !answer.is_allowed()) {
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        }
         let name = format!("example:prometheus:{}", turn % LOCKS);
         let asked = match turn % 4 {
             0 => locker.try_lock(&name),

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes sure that the tests find what they need: cargo, a C compiler (Rust links with
 # it, and tests build a library that sets a server's clock) and redis-server.
-# Installs redis-server where it is missing; says nothing where nothing is to do.
+# Installs redis-server where it is missing, unless LEASEHOLD_TEST_SERVER names another; says nothing
+# where nothing is to do.
 #   scripts/setup.sh                          that
 #   scripts/setup.sh postgresql python npm    and what some examples need, or some of it
 #   scripts/setup.sh haproxy stunnel4 nutcracker  and the proxies that tests put before servers
@@ -24,12 +25,14 @@ install_with_dnf() {
 }
 
 install_redis() {
-    complain "redis-server is missing: installing it"
+    how="install redis-server $OLDEST_REDIS or newer, in PATH (https://redis.io/docs/latest/operate/oss_and_stack/install/)"
     if ! may_install && ! command -v brew >/dev/null; then
-        complain "this user may not install packages: have somebody install redis-server $OLDEST_REDIS or newer" \
-            "(https://redis.io/docs/latest/operate/oss_and_stack/install/), in PATH"
+        complain "redis-server is missing, and this user may not install packages. Have somebody $how;" \
+            "or, with python3 and its venv, do without: export LEASEHOLD_TEST_SERVER=\$(scripts/server.sh valkey-9)"
         return 1
-    elif command -v apt-get >/dev/null; then
+    fi
+    complain "redis-server is missing: installing it"
+    if command -v apt-get >/dev/null; then
         install_with_apt redis-server
     elif command -v dnf >/dev/null; then
         install_with_dnf
@@ -38,8 +41,7 @@ install_redis() {
     elif command -v brew >/dev/null; then
         brew install redis
     else
-        complain "no apt-get, dnf, apk or brew here: install redis-server $OLDEST_REDIS or newer" \
-            "(https://redis.io/docs/latest/operate/oss_and_stack/install/), and have it in PATH"
+        complain "no apt-get, dnf, apk or brew here: $how"
         return 1
     fi
 }
@@ -56,15 +58,16 @@ if ! command -v script >/dev/null; then
     complain "warning: script(1), of util-linux, is missing:" \
         "the tests of the command at a terminal will fail"
 fi
-command -v redis-server >/dev/null || install_redis >&2
-if ! command -v redis-server >/dev/null; then
-    complain "redis-server was installed and is not in PATH"
-    exit 1
-fi
-
 server=${LEASEHOLD_TEST_SERVER:-redis-server}
+if [ "$server" = redis-server ]; then
+    command -v redis-server >/dev/null || install_redis >&2
+    if ! command -v redis-server >/dev/null; then
+        complain "redis-server was installed and is not in PATH"
+        exit 1
+    fi
+fi
 if ! said=$("$server" --version); then
-    complain "LEASEHOLD_TEST_SERVER is $server, and that cannot be run"
+    complain "$server (LEASEHOLD_TEST_SERVER, or redis-server in PATH) cannot be run"
     exit 1
 fi
 # "Redis server v=7.0.15 sha=..."

@@ -86,7 +86,6 @@ impl Command {
 /// a right, 78 if an option or URL is wrong; 126 or 127 if the command cannot be run or found; 64 for a
 /// wrong command line.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Run {
     /// Of a candidate: leasehold elect
     #[arg(skip)]

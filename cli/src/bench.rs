@@ -44,7 +44,6 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(20);
 /// they refuse the login or a right, 78 if an option or URL is wrong; 73 if the chart cannot be
 /// written; 128 and the signal's number if a signal ended it.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Bench {
     /// Number of tasks that hold locks at the same time
     #[arg(short, long, value_name = "TASKS", default_value_t = 16,

@@ -34,7 +34,6 @@ const HEAD: [&str; 4] = ["SERVER", "CHECK", "FOUND", "WHY"];
 /// Exit code: 0 if all servers are fit, 1 for warnings, 2 for errors; 78 if an option is wrong, 71 if
 /// the output cannot be written, 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Doctor {
     /// Print JSON
     #[arg(long)]

@@ -16,7 +16,6 @@ use crate::times::{TTL, duration};
 /// here: the leader holds the lock of this name. LEASEHOLD_FENCE is the term, which is larger than that
 /// of all leaders before. leasehold watch NAME shows the leader.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Elect {
     /// Name of the candidate, as others see it; without it the host name and process id
     #[arg(long = "as", value_name = "CANDIDATE")]

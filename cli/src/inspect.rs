@@ -20,7 +20,6 @@ use crate::{json, show};
 /// Changes nothing on any server. Exit code: 0 if the lock is held, 1 if it is free, 69 if too few
 /// servers answer to tell. With --wait, 0 once it is free.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Inspect {
     #[command(flatten)]
     look: Look,

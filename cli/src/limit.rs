@@ -23,7 +23,6 @@ use crate::words::complain;
 /// or URL is wrong, or another rate is in use under the name; 126 or 127 if the command cannot be run or
 /// found; 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Limit {
     /// Tokens that may be taken at once, after enough time without any; without it all of a period
     #[arg(long, value_name = "TOKENS")]

@@ -20,7 +20,6 @@ use crate::words::complain;
 ///
 /// Exit code: 69 if too few servers could be scanned to find everything.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct List {
     #[command(flatten)]
     look: Look,

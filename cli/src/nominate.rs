@@ -15,7 +15,6 @@ use crate::words::complain;
 /// Exit code: 1 if no candidate with this name waits; 69 if no server answers, 77 if they refuse the
 /// login or a right, 78 if an option or URL is wrong; 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Nominate {
     /// Name of the election
     name: OsString,

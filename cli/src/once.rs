@@ -24,7 +24,6 @@ use crate::words::hint;
 /// refuses the login or a right, 78 if an option or URL is wrong; 126 or 127 if the command cannot be run
 /// or found; 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Once {
     /// Exit code if the slot is taken
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT)]

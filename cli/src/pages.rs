@@ -82,6 +82,21 @@ mod tests {
         assert!(page == fresh, "docs/command.md is out of date: run this again with {UPDATE}=1");
     }
 
+    /// A line ends where the terminal does.
+    #[test]
+    fn help_breaks_no_sentence() {
+        let root = Args::command();
+        for command in root.get_subcommands() {
+            let texts = [command.get_about(), command.get_long_about()];
+            let options = command.get_arguments();
+            let options = options.flat_map(|option| [option.get_help(), option.get_long_help()]);
+            for text in texts.into_iter().chain(options).flatten().map(ToString::to_string) {
+                let is_broken = text.split("\n\n").any(|paragraph| paragraph.contains('\n'));
+                assert!(!is_broken, "{}: {text}", command.get_name());
+            }
+        }
+    }
+
     /// Puts the command's table between its two marks.
     fn with_options_of(page: &mut String, name: &str, command: &Command) {
         let (mark, end) = (format!("<!-- options: {name} -->\n"), "<!-- end -->");

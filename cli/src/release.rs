@@ -33,7 +33,6 @@ use crate::words::{complain, host, plain};
 /// had ended before; 64 without --yes if there is no terminal; 69 if too few servers answered to end
 /// it; 78 if the value under the name is no lease.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Release {
     #[command(flatten)]
     look: Look,

@@ -1,6 +1,7 @@
 //! Where the locks are, and how servers are met.
 
 use std::ffi::OsString;
+use std::future::{Ready, ready};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,14 @@ pub struct Servers {
     /// connection, and a descriptor, such as /dev/fd/3, once
     #[arg(long, value_name = "FILE", global = true)]
     password_file: Option<PathBuf>,
+
+    /// User to log in as at Sentinels, with --sentinel-password-file
+    #[arg(long, value_name = "NAME", global = true)]
+    sentinel_user: Option<String>,
+
+    /// File with the password of Sentinels that have one of their own, as --password-file has that of servers
+    #[arg(long, value_name = "FILE", global = true)]
+    sentinel_password_file: Option<PathBuf>,
 
     /// PEM file of CAs to trust instead of the platform's; may be given several times
     #[arg(long, value_name = "FILE", global = true)]
@@ -167,28 +176,37 @@ impl Servers {
         }
     }
 
-    fn logged_in(&self, builder: Builder) -> Result<Builder, Failure> {
-        let Some(file) = self.password_file.clone() else {
-            return match self.user {
-                None => Ok(builder),
-                Some(_) => Err(Failure::Options("--user needs --password-file")),
-            };
-        };
-        let first = first_line(&file).map_err(|error| unread(&file, error))?;
-        // A file may be rotated; what comes through a descriptor comes once.
-        let is_once = !file.is_file();
-        let user = self.user.clone();
-        Ok(builder.credentials(move |_| {
-            let password = if is_once { Ok(first.clone()) } else { first_line(&file) };
-            let user = user.clone();
-            async move {
-                Ok::<_, io::Error>(match (user, password?) {
-                    (Some(user), password) => Credentials::new(user, password),
-                    (None, password) => Credentials::password(password),
-                })
+    fn logged_in(&self, mut builder: Builder) -> Result<Builder, Failure> {
+        match (&self.user, &self.password_file) {
+            (user, Some(file)) => builder = builder.credentials(provider(user, file)?),
+            (None, None) => {}
+            (Some(_), None) => return Err(Failure::Options("--user needs --password-file")),
+        }
+        match (&self.sentinel_user, &self.sentinel_password_file) {
+            (user, Some(file)) => Ok(builder.sentinel_credentials_from(provider(user, file)?)),
+            (None, None) => Ok(builder),
+            (Some(_), None) => {
+                Err(Failure::Options("--sentinel-user needs --sentinel-password-file"))
             }
-        }))
+        }
     }
+}
+
+/// Credentials for each connection: a file may be rotated, and what comes through a descriptor comes once.
+fn provider(
+    user: &Option<String>,
+    file: &Path,
+) -> Result<impl Fn(String) -> Ready<io::Result<Credentials>> + Send + Sync + use<>, Failure> {
+    let first = first_line(file).map_err(|error| unread(file, error))?;
+    let is_once = !file.is_file();
+    let (user, file) = (user.clone(), file.to_owned());
+    Ok(move |_| {
+        let password = if is_once { Ok(first.clone()) } else { first_line(&file) };
+        ready(password.map(|password| match user.clone() {
+            Some(user) => Credentials::new(user, password),
+            None => Credentials::password(password),
+        }))
+    })
 }
 
 fn first_line(file: &Path) -> io::Result<String> {

@@ -34,7 +34,6 @@ use crate::words::{complain, plain};
 /// servers tell of changes of the lock, they are asked what is beside it, and nothing is scanned. If its
 /// output is no terminal, prints one line with the time (UTC) for every change that it sees.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub struct Watch {
     #[command(flatten)]
     look: Look,

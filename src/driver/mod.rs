@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::yield_now;
 use tokio::time::Sleep;
 
 pub(crate) use self::servers::Servers;
@@ -61,6 +62,8 @@ const READ_BYTES: usize = 4096;
 const READ_ROOM_BYTES: usize = 1024;
 /// Reads of one link in one turn of the task: a server that floods its link leaves the others their turn.
 const READS_MAX: usize = 8;
+/// What is done so late was held up by a stall of the whole process.
+const STALL: Duration = Duration::from_millis(10);
 /// The timer is set to no later than this, whatever is due.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
@@ -349,6 +352,8 @@ pub(crate) struct Task {
     readers: Vec<Option<Reader>>,
     /// There is something to write that its socket did not take.
     is_blocked: bool,
+    /// It has looked at its sockets behind a stall.
+    has_looked: bool,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -375,6 +380,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         shared: Arc::downgrade(&shared),
         readers: (0..count).map(|_| None).collect(),
         is_blocked: false,
+        has_looked: false,
         timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
     };
     (shared, task)
@@ -390,7 +396,7 @@ impl Task {
             return true;
         }
         let is_due = state.machine.due() < state.planned || self.timer.is_elapsed();
-        state.has_news || self.is_blocked || is_due
+        state.has_news || self.is_blocked || self.has_looked || is_due
     }
 
     /// Takes what has been dialled and closed meanwhile.
@@ -496,6 +502,13 @@ impl Task {
         let mut state = shared.lock();
         let due = state.machine.due();
         if due <= now {
+            // The process stood still. A signal ends the runtime's wait without a look at sockets, and timers ring then: what
+            // came meanwhile is read before anything is taken for late.
+            self.has_looked = due.after(STALL) <= now && !self.has_looked;
+            if self.has_looked {
+                drop(state);
+                return pin!(yield_now()).poll(context).is_ready();
+            }
             state.machine.tick(now);
             shared.carry_out(state, now, WRITTEN_INLINE_MAX);
             return true;

@@ -22,7 +22,8 @@ pub(super) fn failover(setting: &str, silence: Duration, ttl: Duration) -> Findi
         );
     }
     let reason = format!("{reason}: leases of {} may end before, and be lost", Units(ttl));
-    let cure = format!("use a TTL of {} (Builder::ttl), or a shorter {setting}", Units(least));
+    let cure =
+        format!("use a TTL of {} (Builder::ttl, --ttl), or a shorter {setting}", Units(least));
     Finding::note(Check::Failover, reason).cured_by(cure)
 }
 

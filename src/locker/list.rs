@@ -196,12 +196,4 @@ impl<View> fmt::Debug for List<View> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_stands_for_itself_alone() {
-        assert_eq!(key_pattern(b"app:", b"a*"), b"app:a*");
-        assert_eq!(key_pattern(br"[a]*?\", b"[b]"), br"\[a\]\*\?\\[b]");
-    }
-}
+mod tests;

@@ -71,6 +71,7 @@ mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]
 mod stepped_clocks;
+mod stopped;
 #[cfg(feature = "streams")]
 mod streams;
 #[cfg(feature = "takeover")]

@@ -243,9 +243,10 @@ async fn a_repair_and_a_wake_up_are_counted() {
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock("a").await.unwrap();
     eventually("all have it", || fleet.holding("a") == 3).await;
-    assert_eq!(recorded.get("leasehold_repairs_total"), 0.0);
+    // Not necessarily none: a busy machine may have let the key of one server expire.
+    let repairs = recorded.get("leasehold_repairs_total");
     fleet[0].cli(&["DEL", "a"]);
-    eventually("it is given back", || recorded.get("leasehold_repairs_total") > 0.0).await;
+    eventually("it is given back", || recorded.get("leasehold_repairs_total") > repairs).await;
     drop(guard);
 
     let server = RedisServer::start();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::{Builder, ErrorKind, FailureKind, Locker, Vote};
+use leasehold::{Builder, Error, ErrorKind, FailureKind, Locker, Vote};
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
 
 /// So long that no key is ever free because of it.
@@ -171,6 +171,33 @@ async fn an_extension_needs_a_quorum_that_still_holds_the_lease() {
     until_free(&fleet, "a").await;
 }
 
+/// Why nobody gets the lock. A server that a busy machine keeps from answering as fast as the others is not waited for.
+async fn refusal_of(locker: &Locker, name: &str) -> Error {
+    let refused = async {
+        loop {
+            let error = locker.try_lock(name).await.unwrap_err();
+            if error.kind() != ErrorKind::Unavailable {
+                return error;
+            }
+        }
+    };
+    soon("enough servers answer", refused).await
+}
+
+#[tokio::test]
+async fn where_all_have_to_grant_a_refusal_waits_for_no_server_that_stands_still() {
+    let fleet = Fleet::start(2);
+    let locker = locker_of(&fleet).await;
+    fleet[0].cli(&["SET", "a", "somebody"]);
+    fleet[1].stop();
+    let error = locker.try_lock("a").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("held by owner somebody"), "{error}");
+    fleet[1].cont();
+    assert_eq!(refusal_of(&locker, "a").await.kind(), ErrorKind::Contended);
+    eventually("only somebody else's is left", || fleet.holding("a") == 1).await;
+}
+
 /// (servers, quorum or the default, how many may forget, how many may be down).
 #[tokio::test]
 async fn so_many_may_be_against_it_as_the_quorum_allows_and_no_more() {
@@ -198,7 +225,7 @@ async fn so_many_may_be_against_it_as_the_quorum_allows_and_no_more() {
         }
         locker.try_lock(&name).await.unwrap().release().await.unwrap();
         fleet[outages].cli(&["SET", &name, "somebody"]);
-        let error = locker.try_lock(&name).await.unwrap_err();
+        let error = refusal_of(&locker, &name).await;
         assert_eq!(error.kind(), ErrorKind::Contended, "{servers} {quorum:?}: {error}");
         eventually("only somebody else's are left", || fleet.holding(&name) == outages + 1).await;
     }
@@ -401,7 +428,7 @@ async fn a_holder_with_other_servers_or_another_quorum_is_found_out() {
         builder(fleet.urls().into_iter().take(1)),
     ];
     for other in others {
-        let error = other.connect().await.unwrap().try_lock("a").await.unwrap_err();
+        let error = refusal_of(&other.connect().await.unwrap(), "a").await;
         assert!(
             error.kind() == ErrorKind::Contended
                 && error.report().holders().any(|holder| holder.other_configuration),

@@ -463,7 +463,9 @@ async fn without_the_guard_a_server_that_restarted_empty_votes_at_once() {
 /// A locker with the restart quarantine on. To it the servers, which have just started, might have
 /// forgotten leases: so the first grant has to be waited for.
 async fn guarded(fleet: &Fleet) -> Locker {
-    let locker = Locker::builder().nodes(fleet.urls()).ttl(SHORT).connect().await.unwrap();
+    // A twentieth of the TTL is less than a busy machine may need for a release.
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(SHORT).command_timeout(SHORT / 2);
+    let locker = builder.connect().await.unwrap();
     let error = locker.try_lock("first").await.unwrap_err();
     assert!(error.report().has_failure(FailureKind::RestartQuarantine), "{error}");
     assert!(error.to_string().contains("may vote in"), "{error}");

@@ -2,7 +2,8 @@
 
 use crate::command::{code, end, leasehold, output, stderr, stdout};
 use crate::processes::{Directory, parent};
-use leasehold_testing::{Authority, RedisServer, eventually};
+use leasehold_testing::sentinel::Passwords;
+use leasehold_testing::{Authority, RedisServer, Sentinels, eventually};
 use tokio::process::Command;
 
 fn guarded() -> RedisServer {
@@ -77,6 +78,21 @@ async fn a_password_comes_from_a_file_or_a_descriptor() {
 }
 
 #[tokio::test]
+async fn sentinels_may_have_a_password_of_their_own() {
+    let passwords = Passwords { servers: Some("secret".into()), sentinels: Some("other".into()) };
+    let (sentinels, directory) = (Sentinels::start_with(passwords), Directory::new());
+    directory.write("other", "other\n");
+    let own = ["--sentinel-user", "default", "--sentinel-password-file", "other"];
+    for (words, expected) in [(&own[..], 0), (&own[2..], 0), (&[], 77), (&own[..2], 78)] {
+        let words = [words, &["run", "job", "true"]].concat();
+        let done = output(leasehold(&sentinels.url(), &words).current_dir(&directory.0)).await;
+        assert_eq!(code(&done), expected, "{words:?}: {done:?}");
+        let names_it = stderr(&done).contains("--sentinel-password-file");
+        assert_eq!(names_it, expected != 0, "{words:?}: {done:?}");
+    }
+}
+
+#[tokio::test]
 async fn servers_and_we_are_known_by_certificates() {
     let (authority, directory) = (Authority::new(), Directory::new());
     let (theirs, ours) = (authority.issue(&["127.0.0.1"]), authority.issue(&["we"]));
@@ -91,6 +107,11 @@ async fn servers_and_we_are_known_by_certificates() {
         let done = output(leasehold(&url, &words).current_dir(&directory.0)).await;
         assert_eq!(code(&done), expected, "{words:?}: {done:?}");
     }
+    let unknown = output(&mut leasehold(&url, &["run", "job", "true"])).await;
+    assert!(
+        stderr(&unknown).contains("unknown CA") && stderr(&unknown).contains("--ca"),
+        "{unknown:?}"
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! The command `leasehold`, against real servers.
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::command::{
@@ -33,6 +36,30 @@ async fn a_command_runs_under_the_lock_and_its_code_is_ours() {
         assert_eq!((ended_by(&done), stderr(&done)), (expected, String::new()), "{line}");
         assert!(is_free(&server, "job"));
     }
+}
+
+/// By the line in docs/command.md.
+#[tokio::test]
+async fn a_script_begins_again_under_its_lock() {
+    let page = include_str!("../../../docs/command.md");
+    let line = page.lines().find(|line| line.contains("\"$0\" \"$@\"")).unwrap();
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let script = directory.file("script");
+    directory.write("script", &format!("#!/bin/sh\n{line}\necho \"$LEASEHOLD_FENCE $# $2\"\n"));
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap().display();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap());
+    let run = async || {
+        let mut script = Command::new(&script);
+        script.args(["a", "b c"]).env("PATH", &path).env("LEASEHOLD_URL", server.url());
+        output(script.kill_on_drop(true)).await
+    };
+    let done = run().await;
+    let token = server.cli_text(&["GET", "{nightly}:fence"]);
+    assert_eq!((code(&done), &*stdout(&done)), (0, &*format!("{token} 2 b c\n")), "{done:?}");
+    let (_locker, _guard) = hold(&server, "nightly").await;
+    let refused = run().await;
+    assert_eq!((code(&refused), &*stdout(&refused)), (1, ""), "{refused:?}");
 }
 
 #[tokio::test]

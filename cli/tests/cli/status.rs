@@ -123,6 +123,7 @@ async fn a_watch_fits_its_terminal_says_that_there_is_more_and_scrolls() {
         assert!(terminal.shown().contains(name), "{:?}", terminal.shown());
     }
     assert!(!terminal.shown().contains("lock-15"));
+    assert!(terminal.shown().contains("lock-10, another"), "{:?}", terminal.shown());
     terminal.press("G");
     terminal.shows("15 above, 0 below").await;
     assert!(terminal.shown().contains("lock-29"));

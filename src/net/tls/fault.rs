@@ -32,7 +32,7 @@ pub enum TlsFault {
     /// No trusted party has signed it.
     #[error(
         "the server's TLS certificate was issued by an unknown CA: \
-         give the CA's certificate to Tls::ca_pem or Tls::ca_file"
+         give the CA's certificate (Tls::ca_file, --ca)"
     )]
     UnknownIssuer,
     /// There is something else wrong with it.

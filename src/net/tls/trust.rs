@@ -48,7 +48,7 @@ pub enum InvalidTls {
     },
     /// The platform trusts nobody.
     #[error(
-        "the platform has no CA certificates: install them, or give a CA to Tls::ca_file ({0})"
+        "the platform has no CA certificates: install them, or give a CA's (Tls::ca_file, --ca): {0}"
     )]
     NoPlatformRoots(String),
     /// The key cannot be read.

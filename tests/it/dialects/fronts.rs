@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_testing::front::Front;
 use leasehold_testing::{RedisServer, eventually, soon};
 
@@ -22,7 +22,18 @@ fn haproxy(server: &RedisServer) -> Option<Front> {
 }
 
 async fn take(locker: &Locker, name: &str, ttl: Duration) -> Guard {
-    soon("a lock", locker.lock(name).ttl(ttl).into_future()).await.unwrap()
+    let request = async || locker.lock(name).ttl(ttl).await;
+    soon("a lock", answer(request)).await
+}
+
+/// One whose question the proxy cuts off asks again: which of two lockers' connections it closes next is open.
+async fn answer<T>(call: impl AsyncFn() -> Result<T, Error>) -> T {
+    loop {
+        match call().await {
+            Err(error) if error.is_unknown() => {}
+            answer => return answer.unwrap(),
+        }
+    }
 }
 
 /// The proxy has closed the connection, and another takes its place.
@@ -44,7 +55,7 @@ async fn lasts(server: &RedisServer, locker: &Locker, other: &Locker) {
     // Nothing was on the way: the next call finds a connection.
     let held = take(locker, "a", LONG).await;
     is_silent_for_long(server).await;
-    held.extend().await.unwrap();
+    soon("an answer", answer(async || held.extend().await)).await;
     let waiting = tokio::spawn(other.lock("a").ttl(LONG).into_future());
     eventually("it waits", || other.stats().contended > 0).await;
     is_silent_for_long(server).await;

@@ -1,0 +1,145 @@
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::super::tests::{Bench, acquire, error, greeting, settings, stamp};
+use super::super::{Fault, Login};
+use super::*;
+
+fn connect(bench: &mut Bench) {
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| {
+        vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
+    });
+}
+
+#[test]
+fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_be_made() {
+    let mut bench = Bench::new(1, settings(1));
+    connect(&mut bench);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    let polled = |bench: &mut Bench, round| {
+        bench.machine.poll_extended(id, round, &Context::from_waker(Waker::noop()))
+    };
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    let round = bench.machine.extend(id, bench.now);
+    assert_eq!(polled(&mut bench, round), Poll::Pending);
+    connect(&mut bench);
+    assert_eq!(polled(&mut bench, round), Poll::Ready(true));
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    let round = bench.machine.extend(id, bench.now);
+    assert_eq!(polled(&mut bench, round), Poll::Pending);
+    bench.pass(Duration::from_millis(100));
+    bench.machine.disconnected(0, Fault::Undialled { is_lasting: false }, bench.now);
+    assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+    let round = bench.machine.extend(id, bench.now);
+    assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+}
+
+/// Those that wait for the lock ask behind that, and are not to have it before its holder knows.
+#[test]
+fn a_lease_is_looked_for_at_another_run_of_its_server_by_one_question_that_counts() {
+    let mut bench = Bench::new(1, settings(1));
+    let connect = |bench: &mut Bench, run: &str| {
+        let info = format!("run_id:{run}\r\n");
+        bench.dial(0, Login::default());
+        for command in bench.said(0) {
+            bench.reply(0, &greeting(&command, &info));
+        }
+    };
+    connect(&mut bench, "1");
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    connect(&mut bench, "2");
+    bench.pass(Duration::ZERO);
+    let asked = bench.said(0);
+    let [question] = &asked[..] else { panic!("{asked:?}") };
+    bench.reply(0, &Frame::Array([stamp(question), Frame::Integer(0)].into()));
+    assert_eq!(bench.machine.state(id).and_then(LeaseState::loss), Some(Loss::Gone));
+}
+
+#[test]
+fn an_extension_that_a_server_has_looked_at_once_more_comes_to_what_that_does() {
+    let mut bench = Bench::new(1, settings(1));
+    connect(&mut bench);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    // Nor is its server asked to tell of it, between.
+    bench.machine.leases.get_mut(id).unwrap().is_renewed = false;
+    for is_answered in [true, false] {
+        let round = bench.machine.extend(id, bench.now);
+        bench.machine.batches.due.push(id);
+        bench.machine.renew_all(bench.now);
+        let context = Context::from_waker(Waker::noop());
+        assert_eq!(bench.machine.poll_extended(id, round, &context), Poll::Pending);
+        if is_answered {
+            bench.answer(0, |command| vec![stamp(command)]);
+        } else {
+            bench.pass(Duration::from_millis(500));
+        }
+        let polled = bench.machine.poll_extended(id, round, &context);
+        assert_eq!(polled, Poll::Ready(is_answered));
+    }
+}
+
+struct Task;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// A task that was woken for it would be polled again at once, and so on.
+#[test]
+fn a_waker_in_the_place_of_another_wakes_nobody() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(Task));
+        let polled = bench.machine.poll_acquire(id, &Context::from_waker(&waker));
+        assert!(polled.is_pending());
+    }
+    let effects = bench.machine.take_effects();
+    assert!(matches!(effects[..], [Effect::Drop(_), Effect::Drop(_)]), "{effects:?}");
+}
+
+/// Servers of Redis 5 tell nothing, so no news bring the renewal forward.
+#[test]
+fn a_renewal_that_one_server_keeps_open_is_tried_again_with_the_one_that_is_back() {
+    let mut bench = Bench::new(3, settings(3));
+    let connect = |bench: &mut Bench, server| {
+        bench.dial(server, Login::default());
+        bench.answer(server, |command| {
+            vec![match &command[0][..] {
+                b"HELLO" => error("ERR unknown command 'HELLO'"),
+                _ => greeting(command, ""),
+            }]
+        });
+    };
+    (0..3).for_each(|server| connect(&mut bench, server));
+    acquire(&mut bench, b"a");
+    (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    bench.machine.disconnected(1, Fault::Closed, bench.now);
+    bench.pass(Duration::from_millis(3400));
+    assert!(!bench.said(0).is_empty(), "it is silent");
+    bench.answer(2, |command| vec![stamp(command)]);
+    connect(&mut bench, 1);
+    bench.pass(Duration::ZERO);
+    assert_eq!(bench.said(1)[0][0], "EVALSHA");
+}
+
+#[test]
+fn news_of_a_key_are_followed_also_where_a_late_answer_comes_behind_them() {
+    let mut bench = Bench::connected(3);
+    acquire(&mut bench, b"a");
+    (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    bench.pass(Duration::from_millis(3400));
+    (0..2).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    bench.machine.changed(Some(b"a"), bench.now);
+    bench.answer(2, |command| vec![stamp(command)]);
+    bench.pass(Duration::ZERO);
+    assert_eq!(bench.said(0)[0][0], "EVALSHA");
+}

@@ -1,0 +1,188 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp};
+use super::super::{Fault, Login};
+use crate::names::Names;
+use crate::policy::Wait;
+
+/// Found by the simulation: the release was lost with its connection, and the question arrived late.
+#[test]
+fn a_release_whose_connection_ended_before_its_questions_answer_is_sent_once_more_later() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    assert_eq!(bench.said(0).len(), 1);
+    bench.machine.forget(id, bench.now);
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    bench.dial(0, Login::default());
+    let mut released = 0;
+    for _ in 0..2 {
+        bench.answer(0, |command| {
+            if command[0] != "EVALSHA" {
+                return vec![greeting(command, "")];
+            }
+            released += 1;
+            vec![stamp(command)]
+        });
+        bench.pass(Duration::from_millis(600));
+    }
+    assert_eq!(released, 2);
+}
+
+/// Found by the simulation: the release went out behind the repair, whose answer says nothing of the question before.
+#[test]
+fn a_release_behind_a_repair_is_sent_once_more_where_the_question_was_on_an_earlier_connection() {
+    let mut bench = Bench::connected(3);
+    let id = acquire(&mut bench, b"a");
+    let grant = |bench: &mut Bench| {
+        (0..2).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    };
+    grant(&mut bench);
+    assert_eq!(bench.said(2).len(), 1);
+    bench.close(2);
+    bench.dial(2, Login::default());
+    bench.answer(2, |command| vec![greeting(command, "")]);
+    // Until it is renewed.
+    let mut extended = Vec::new();
+    while extended.is_empty() {
+        bench.pass(Duration::from_millis(100));
+        extended = bench.said(2);
+    }
+    grant(&mut bench);
+    let extended = of_script(extended);
+    bench.reply(2, &Frame::Array(vec![stamp(&extended), Frame::Integer(0)].into()));
+    let repair = bench.machine.settings().scripts.repair.digest;
+    let repaired = of_script(bench.said(2));
+    assert_eq!(repaired[1], repair);
+    bench.machine.forget(id, bench.now);
+    bench.reply(2, &stamp(&repaired));
+    let mut released = 0;
+    for _ in 0..2 {
+        grant(&mut bench);
+        bench.answer(2, |command| {
+            released += u32::from(command[0] == "EVALSHA");
+            vec![stamp(command)]
+        });
+        bench.pass(Duration::from_millis(600));
+    }
+    assert_eq!(released, 2);
+}
+
+/// Found by the simulation: its driver looked at the time without end.
+#[test]
+fn a_release_that_is_under_way_when_nothing_can_be_left_is_waited_for() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.close(0);
+    bench.machine.forget(id, bench.now);
+    // Ten seconds of a lease, and a minute of a command under way.
+    bench.pass(Duration::from_millis(69_900));
+    bench.greet(0, Login::default());
+    let mut is_released = false;
+    bench.answer(0, |command| match &command[0][..] {
+        b"EVALSHA" => {
+            is_released = true;
+            vec![]
+        }
+        _ => vec![greeting(command, "")],
+    });
+    assert!(is_released);
+    bench.now = bench.now.after(Duration::from_millis(200));
+    for _ in 0..3 {
+        bench.machine.tick(bench.now);
+    }
+    assert!(bench.machine.due() > bench.now);
+    bench.close(0);
+    bench.machine.tick(bench.now);
+    assert_eq!(bench.machine.len(), 0);
+}
+
+/// Found by the simulation: the release was forgotten, and its lock left to the TTL.
+#[test]
+fn a_release_with_a_reply_that_is_not_its_own_goes_out_again() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.forget(id, bench.now);
+    assert_eq!(bench.said(0).len(), 1);
+    bench.reply(0, &bulk("another's"));
+    bench.dial(0, Login::default());
+    let mut released = 0;
+    bench.answer(0, |command| match &command[0][..] {
+        b"EVALSHA" => {
+            released += 1;
+            vec![stamp(command)]
+        }
+        _ => vec![greeting(command, "")],
+    });
+    assert_eq!((released, bench.machine.len()), (1, 0));
+}
+
+/// The script that was called last.
+fn of_script(mut said: Vec<Vec<Bytes>>) -> Vec<Bytes> {
+    said.retain(|command| command[0] == "EVALSHA");
+    said.pop().unwrap()
+}
+
+/// The first proposal was granted after others had refused it, and the counter is above the second.
+#[test]
+fn what_a_question_before_the_last_one_was_granted_is_given_back() {
+    let mut bench = Bench::connected(3);
+    let id = acquire(&mut bench, b"a");
+    let stale = |command: &[Bytes]| {
+        Frame::Array(vec![stamp(command), bulk("stale"), bulk("1800000000000000")].into())
+    };
+    let first = of_script(bench.said(2));
+    for server in 0..2 {
+        let refused = of_script(bench.said(server));
+        bench.reply(server, &stale(&refused));
+    }
+    let second = of_script(bench.said(2));
+    for server in 0..2 {
+        let granted = of_script(bench.said(server));
+        bench.reply(server, &stamp(&granted));
+    }
+    assert!(bench.machine.holds(&Names::new(b"", b"a").unwrap()));
+    bench.reply(2, &stamp(&first));
+    bench.reply(2, &stale(&second));
+    bench.machine.forget(id, bench.now);
+    let release = bench.machine.settings().scripts.release.digest;
+    assert_eq!(of_script(bench.said(2))[1], release);
+}
+
+/// Two wait: what one of the servers has to say to both is late, and the first has the lease, and passes it on.
+#[test]
+fn a_late_answer_to_one_owner_takes_nothing_from_the_next() {
+    let mut bench = Bench::connected(3);
+    let [first, next] = [0; 2].map(|_| request(&mut bench, b"a", Wait::Forever));
+    let held = |command: &Vec<Bytes>| {
+        let holder =
+            [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0"), Frame::Integer(0)];
+        Frame::Array([stamp(command)].into_iter().chain(holder).collect())
+    };
+    let late: Vec<_> = bench.said(2).into_iter().filter(|it| it[0] == "EVALSHA").collect();
+    for server in 0..2 {
+        bench
+            .said(server)
+            .iter()
+            .filter(|it| it[0] == "EVALSHA")
+            .for_each(|it| bench.reply(server, &held(it)));
+    }
+    let names = Names::new(b"", b"a").unwrap();
+    while !bench.machine.holds(&names) {
+        bench.pass(Duration::from_millis(100));
+        for server in 0..2 {
+            bench.answer(server, |command| vec![stamp(command)]);
+        }
+    }
+    bench.machine.forget(first, bench.now);
+    assert!(bench.machine.holds(&names), "it was passed on");
+    late.iter().for_each(|it| bench.reply(2, &held(it)));
+    bench.said(2);
+    bench.machine.forget(next, bench.now);
+    let release = bench.machine.settings().scripts.release.digest;
+    assert_eq!(of_script(bench.said(2))[1], release);
+}

@@ -1,0 +1,111 @@
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::super::tests::{Bench, acquire, error, greeting, request, settings, stamp};
+use super::super::{Fault, Login};
+use super::*;
+use crate::policy::Wait;
+
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn bench(servers: usize) -> Bench {
+    let mut bench = Bench::new(servers, settings(servers));
+    for server in 0..servers {
+        bench.dial(server, Login::default());
+        bench.answer(server, reply);
+    }
+    bench
+}
+
+fn reply(command: &[Bytes]) -> Vec<Frame> {
+    vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
+}
+
+fn answer(bench: &mut Bench, server: usize) {
+    bench.answer(server, reply);
+}
+
+fn is_over(bench: &mut Bench) -> bool {
+    bench.machine.poll_shut_down(&context()).is_ready()
+}
+
+#[test]
+fn all_that_wait_are_refused_and_what_is_held_is_lost_and_given_back() {
+    let mut bench = bench(1);
+    let held = acquire(&mut bench, b"a");
+    answer(&mut bench, 0);
+    let asking = request(&mut bench, b"b", Wait::Forever);
+    let resting = request(&mut bench, b"c", Wait::Forever);
+    bench.said(0);
+    bench.reply(0, &error("ERR no"));
+    let ended = bench.machine.shut_down(bench.now);
+    assert_eq!(ended, [(held, "a".to_owned())]);
+    let later = acquire(&mut bench, b"d");
+    for id in [asking, resting, later] {
+        let refused = bench.machine.poll_acquire(id, &context());
+        assert_eq!(refused, Poll::Ready(Err(Refusal::ShutDown)));
+    }
+    assert_eq!(bench.machine.loss(held, bench.now), Some(Loss::ShutDown));
+    let is_told = bench.machine.poll_lost(held, &context(), bench.now).is_ready();
+    assert!(is_told && !is_over(&mut bench));
+    assert_eq!(bench.machine.shut_down(bench.now).len(), 1, "it is not free yet");
+}
+
+#[test]
+fn it_ends_once_each_server_that_can_be_reached_has_answered() {
+    let mut bench = bench(3);
+    acquire(&mut bench, b"a");
+    (0..3).for_each(|server| answer(&mut bench, server));
+    bench.machine.shut_down(bench.now);
+    answer(&mut bench, 0);
+    assert_eq!(bench.machine.unreleased().count(), 1);
+    answer(&mut bench, 1);
+    assert_eq!(bench.machine.unreleased().count(), 0);
+    assert!(!is_over(&mut bench), "the third may answer yet");
+    bench.machine.disconnected(2, Fault::Closed, bench.now);
+    assert!(!is_over(&mut bench), "it may come back");
+    bench.pass(Duration::from_secs(1));
+    bench.machine.disconnected(2, Fault::Undialled { is_lasting: false }, bench.now);
+    assert!(is_over(&mut bench));
+    bench.dial(2, Login::default());
+    let mut stamps = Vec::new();
+    bench.answer(2, |command| {
+        let reply = reply(command);
+        if command[0] != "EVALSHA" {
+            return reply;
+        }
+        stamps.extend(reply);
+        Vec::new()
+    });
+    assert!(!is_over(&mut bench), "it is there, and is owed the release");
+    stamps.iter().for_each(|stamp| bench.reply(2, stamp));
+    assert!(is_over(&mut bench));
+}
+
+#[test]
+fn a_release_that_is_refused_goes_out_again_until_it_is_answered() {
+    let mut bench = bench(1);
+    let id = acquire(&mut bench, b"a");
+    answer(&mut bench, 0);
+    bench.machine.shut_down(bench.now);
+    let mut refusals = 5;
+    for _ in 0..10 {
+        bench.answer(0, |command| {
+            if command[0] == "EVALSHA" && refusals > 0 {
+                refusals -= 1;
+                return vec![error("BUSY a script runs")];
+            }
+            reply(command)
+        });
+        bench.pass(Duration::from_millis(200));
+    }
+    assert!(refusals == 0 && is_over(&mut bench));
+    assert_eq!(bench.machine.unreleased().count(), 0);
+    // Its guard may outlive all that.
+    assert_eq!(bench.machine.loss(id, bench.now), Some(Loss::ShutDown));
+}

@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::super::Login;
+use super::super::tests::{Bench, bulk, error, greeting, request, settings, stamp, text};
+use crate::policy::Wait;
+
+fn reply(command: &[Bytes]) -> Frame {
+    match &command[0][..] {
+        b"SUBSCRIBE" => {
+            let channel = Frame::Bulk(command[1].clone());
+            Frame::Push([bulk("subscribe"), channel, Frame::Integer(1)].into())
+        }
+        b"EVALSHA" | b"EVAL" => {
+            let holder = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+            Frame::Array([stamp(command)].into_iter().chain(holder).collect())
+        }
+        _ => greeting(command, ""),
+    }
+}
+
+/// What a request says in a second that waits for a lock.
+fn said(mut by: impl FnMut(&[Bytes], usize) -> Frame) -> Vec<String> {
+    let mut bench = Bench::new(1, settings(1));
+    bench.is_told = true;
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![by(command, 0)]);
+    request(&mut bench, b"a", Wait::Forever);
+    let mut said = Vec::new();
+    for _ in 0..20 {
+        bench.answer(0, |command| {
+            if command[0] != "ECHO" {
+                said.push(text(&command[..command.len().min(2)]));
+            }
+            vec![by(command, said.len())]
+        });
+        bench.pass(Duration::from_millis(50));
+    }
+    assert!(bench.faults().is_empty() && bench.machine.serving() == 1);
+    said
+}
+
+#[test]
+fn a_right_that_is_missing_is_known_for_as_long_as_the_connection_lasts() {
+    for right in ["tracking", "caching"] {
+        is_known_as_missing(right);
+    }
+}
+
+fn is_known_as_missing(right: &str) {
+    let denied =
+        &format!("NOPERM this user has no permissions to run the 'client|{right}' command");
+    let mut bench = Bench::new(1, settings(1));
+    bench.is_told = true;
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![reply(command)]);
+    request(&mut bench, b"a", Wait::Forever);
+    assert_eq!(bench.machine.denied(0), None);
+    for _ in 0..4 {
+        bench.answer(0, |command| match &command[0][..] {
+            b"CLIENT" if command[1].eq_ignore_ascii_case(right.as_bytes()) => {
+                vec![error(denied)]
+            }
+            // Without tracking there is nothing to be told.
+            b"CLIENT" if right == "tracking" => vec![error("ERR not in tracking mode")],
+            _ => vec![reply(command)],
+        });
+        bench.pass(Duration::from_millis(50));
+    }
+    assert_eq!(bench.machine.denied(0), Some((None, denied.as_bytes())));
+    assert_eq!(bench.machine.channel(0), None, "a waiter there would count on being told");
+    bench.close(0);
+    assert_eq!(bench.machine.denied(0), None);
+}
+
+#[test]
+fn a_server_tells_of_the_lock_from_the_first_refusal_on() {
+    let missing = "NOSCRIPT No matching script. Please use EVAL.";
+    let said = said(|command, number| match (&command[0][..], number) {
+        (b"EVALSHA", 6) => error(missing),
+        _ => reply(command),
+    });
+    let asks = ["SUBSCRIBE", "CLIENT TRACKING", "CLIENT CACHING"];
+    let heads = ["EVALSHA"].into_iter().chain(asks).chain(["CLIENT CACHING", "EVALSHA"]);
+    // What is asked again is watched again: the question that did not run took that with it.
+    let heads = heads.chain(["CLIENT CACHING", "EVAL"]);
+    let is_it = |(said, head): (&String, &str)| said.starts_with(head);
+    assert!(said.len() == 8 && said.iter().zip(heads).all(is_it), "{said:?}");
+}
+
+#[test]
+fn a_server_that_speaks_resp2_is_asked_again_and_again() {
+    let said = said(|command, _| match &command[0][..] {
+        b"HELLO" => error("ERR unknown command 'HELLO'"),
+        _ => reply(command),
+    });
+    let is_question = |said: &String| said.starts_with("EVALSHA ");
+    assert!(said.len() > 3 && said.iter().all(is_question), "{said:?}");
+}
