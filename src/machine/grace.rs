@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::command::Command;
@@ -278,37 +278,31 @@ impl Machine {
         Answer::UNKNOWN
     }
 
-    /// A renewal is asked for at a link: whether its holders say that they hold, in the place of that.
-    pub(super) fn reassert(
+    /// A renewal is asked for at a link: until when its holders say that they hold, in the place of that.
+    pub(super) fn reasserted_by(
         &mut self,
         server: usize,
-        at: usize,
+        _at: usize,
         batch: &[LeaseId],
         now: Moment,
-    ) -> bool {
+    ) -> Option<u64> {
         if self.grace.is_none() || !self.is_alone() {
-            return false;
+            return None;
         }
         if self.links[server].met.is_unsure(now) {
             self.look(server, now);
         }
-        let Self { links, leases, settings, .. } = self;
-        let link = &mut links[server];
-        let by = link.met.reign.and_then(|reign| reign.reasserted_by(now));
-        let is_alone = |id: &LeaseId| leases.get(*id).is_some_and(|it| it.kind.alone.is_some());
-        let Some(by) = by.filter(|_| link.is_ready() && !batch.iter().any(is_alone)) else {
-            return false;
+        let is_plain = |lease: &Lease| {
+            #[cfg(any(test, feature = "cluster"))]
+            if lease.piece(_at, What::Extend).is_some() {
+                // The lock and its counter are at two servers.
+                return false;
+            }
+            lease.kind.alone.is_none()
         };
-        for &id in batch {
-            let Some(lease) = leases.get_mut(id) else { continue };
-            lease.votes.asked |= 1 << at;
-            let (ttl, by) = (Decimal::new(lease.key_ms()), Decimal::new(by));
-            let token = Decimal::new(lease.relay.last_aside(lease.token));
-            let keys = [lease.names.lock(), lease.names.fence()];
-            let words: [&[u8]; 4] = [lease.owner.value(), &ttl, &token, &by];
-            link.call(&settings.scripts.repair, &keys, &words, lease.to(id, at, What::Extend), now);
-        }
-        true
+        let are_plain = batch.iter().all(|id| self.leases.get(*id).is_none_or(is_plain));
+        let by = self.links[server].met.reign.and_then(|reign| reign.reasserted_by(now));
+        by.filter(|_| are_plain)
     }
 }
 
