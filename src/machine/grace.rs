@@ -316,3 +316,6 @@ fn read(reply: &Reply) -> Option<(u64, u64)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
