@@ -40,7 +40,7 @@ impl Link {
             return refusal;
         }
         match self.met.reign {
-            None => Some(Failing::Otherwise),
+            None => Some(self.met.failing()),
             Some(_) => self.grace_left(now).map(Failing::Quarantined),
         }
     }
@@ -123,6 +123,11 @@ impl Machine {
         let form = std::mem::replace(&mut link.form, Form::Whole);
         link.call(&script, &[&marker], &[], To::Reign, now);
         link.form = form;
+    }
+
+    /// By which script a server is asked for its reign, and of which marker.
+    pub(crate) fn reigns_by(&self, server: usize) -> (&'static str, Option<Key>) {
+        (self.grace.as_ref().map_or("", |grace| grace.script.text), self.marker(server))
     }
 
     /// The marker of a server; none while no slot of it is known.
