@@ -5,6 +5,9 @@
 //! is new once what it said has lapsed. That is a write of its own: a lock that is asked for behind the question in one
 //! write might be taken in a grace, from a holder that has yet to say that it holds.
 //!
+//! Holders say that they hold in the batches in which they extend, by `repair.lua` in the place of `extend.lua`, so that a
+//! server that has no script yet is sent it once for 16 leases.
+//!
 //! One of several servers that began to reign votes once its grace is over, as one that has restarted. What is asked there
 //! besides is as it always is: the others know the holder.
 

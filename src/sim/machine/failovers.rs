@@ -414,6 +414,17 @@ fn is_used_meanwhile() {
     world.tries_until_granted(1);
 }
 
+/// The holder has no grace, and says nothing to the successor.
+fn is_beside_one_without(connections: Connections) {
+    let mut world = World::with_grace(2, 16);
+    world.cut(0, 0);
+    world.clients[0].machine = Machine::new(["0".to_owned()], settings(1), now());
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.fail_over(connections);
+    world.tries_until_granted(1);
+}
+
 /// How what a server says of its reign comes to harm.
 #[derive(Clone, Copy, PartialEq)]
 enum Harm {
@@ -468,6 +479,12 @@ fn a_lease_is_kept_through_a_failover_that_lost_it_and_nobody_has_it_beside_its_
 #[test]
 fn tokens_go_on_above_those_that_a_failover_lost() {
     has_larger_tokens();
+}
+
+#[test]
+fn those_with_a_grace_are_granted_nothing_beside_one_without() {
+    is_beside_one_without(Connections::Stay);
+    is_beside_one_without(Connections::End);
 }
 
 #[test]
