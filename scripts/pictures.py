@@ -108,7 +108,40 @@ def hand_over():
     return it
 
 
-PICTURES = {"lease": lease, "quorum": quorum, "hand-over": hand_over}
+# What is said of each half: whether there is a grace, what comes of A's lease, and of B's request.
+FAILOVERS = [
+    (False, [(150, 500, GREEN, "A holds, and has not heard")], [(430, 700, RED, "B is granted it, too")]),
+    (True, [(150, 590, GREEN, "A holds, and says so to the successor")], [(430, 596, GREY, "B waits"), (596, 700, GREEN, "B holds")]),
+]
+
+
+def failover():
+    """One lease that the promoted replica has not heard of, without a grace and with one."""
+    it = Picture("A failover to a replica that has not heard of a lease, without a grace and with one", 760, 400)
+    fails, promoted, over = 300, 360, 560
+    for top, (has_grace, of_a, of_b) in zip([10, 205], FAILOVERS):
+        it.text(20, top + 14, "with a grace" if has_grace else "without a grace", "start")
+        it.bar(110, top + 28, fails - 110, 28, BLUE, "primary")
+        it.bar(promoted, top + 28, 740 - promoted, 28, BLUE, "its successor, without the lease")
+        it.line(fails, top + 22, fails, top + 150, RED, True)
+        it.line(promoted, top + 22, promoted, top + 150, GREY, True)
+        for name, y, bars in [("A", top + 76, of_a), ("B", top + 116, of_b)]:
+            it.text(100, y + 19, name, "end")
+            for start, end, colour, words in bars:
+                it.bar(start, y, end - start, 28, colour, words, colour == GREY)
+        if has_grace:
+            it.arrow(promoted + 12, top + 76, promoted + 12, top + 56, GREEN)
+            it.line(over, top + 22, over, top + 150, GREY, True)
+            it.text((promoted + over) / 2, top + 166, "grace: the longest TTL", colour=GREY)
+            it.text(over + 6, top + 166, "names that were free can be had", "start", GREY, 12)
+        else:
+            it.text(promoted, top + 166, "names that A holds are free", "start", RED, 12)
+        it.text(fails, top + 14, "fails", colour=RED)
+        it.text(promoted, top + 14, "promoted", "start", GREY)
+    return it
+
+
+PICTURES = {"lease": lease, "quorum": quorum, "hand-over": hand_over, "failover": failover}
 
 
 def main(arguments):

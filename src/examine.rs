@@ -10,6 +10,7 @@ mod gather;
 mod judge;
 mod met;
 mod plan;
+mod reign;
 mod report;
 mod scratch;
 mod survey;
@@ -99,6 +100,7 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     };
     let questions = Questions {
         scratch: &plan.scratch,
+        markers: &plan.markers,
         in_cluster: plan.standard.in_cluster,
         within: plan.standard.command_timeout,
     };
@@ -132,7 +134,8 @@ impl Patient {
     /// Whether it may vote after a while, and not yet.
     fn waits(&self) -> bool {
         let waits = |finding: &Finding| {
-            finding.check == Check::RestartQuarantine && finding.severity == Severity::Warning
+            matches!(finding.check, Check::RestartQuarantine | Check::Grace)
+                && finding.severity == Severity::Warning
         };
         self.is_fit() && self.report.findings.iter().any(waits)
     }

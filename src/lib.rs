@@ -195,7 +195,7 @@ pub mod guide {
     }
 
     pub mod pictures {
-        //! A lease's life, a quorum, and a hand-over, in pictures.
+        //! A lease's life, a quorum, a hand-over, and a failover, in pictures.
         //!
         //! # A lease
         //!
@@ -217,6 +217,13 @@ pub mod guide {
         //! release is the next task's acquire. Other processes are told by the server.
         //!
         #![doc = include_str!("../docs/pictures/hand-over.svg")]
+        //!
+        //! # A failover
+        //!
+        //! A replica that is promoted may not have heard of a lease. With `Builder::failover_grace` it grants nothing
+        //! new for as long as such a lease may last, and the holder tells it of the lease.
+        //!
+        #![doc = include_str!("../docs/pictures/failover.svg")]
     }
 }
 

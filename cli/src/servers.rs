@@ -52,6 +52,11 @@ pub struct Servers {
     #[arg(long, value_name = "WHETHER", global = true)]
     restart_quarantine: Option<Switch>,
 
+    /// Grant nothing new for this long after a primary with asynchronous replicas failed over, so that no lock is
+    /// granted beside its holder: the longest TTL of any lock on these servers. All clients need it, and the same
+    #[arg(long, value_name = "LONGEST-TTL", global = true, value_parser = duration)]
+    failover_grace: Option<Duration>,
+
     /// Refuse servers that may evict keys
     #[arg(long, global = true)]
     pub refuse_evicting: bool,
@@ -145,6 +150,9 @@ impl Servers {
                 let is_it = |(named, _): &&Mapping| named.0 == host && named.1 == port;
                 mappings.iter().find(is_it).map(|(_, reached)| reached.clone())
             });
+        }
+        if let Some(longest) = self.failover_grace {
+            builder = builder.failover_grace(true).max_ttl(longest);
         }
         if self.refuse_evicting {
             builder = builder.refuse_evicting();

@@ -6,9 +6,13 @@ use crate::endpoint::{Endpoint, Target};
 use crate::error::Error;
 use crate::examine::{Candidates, Capability, Examination, Plan, Scratch, Standard, examine};
 use crate::machine::Settings;
+use crate::names::{Key, is_tagged, marker};
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
 use crate::policy::Quorum;
+
+/// Markers that each node of a Cluster is asked for: one that has a third of the slots has one among them.
+const MARKERS_ASKED: u32 = 64;
 
 impl Builder {
     /// Checks whether the servers are fit for locks, and says how to fix them: for people, for a health
@@ -90,6 +94,7 @@ impl Builder {
         let standard = Standard {
             ttl: self.defaults.ttl,
             restart_quarantine: self.guarded_ttl(),
+            grace: self.failover_grace.then(|| self.max_ttl_in_use()),
             strict: self.refuse_evicting,
             in_cluster,
             is_judged: self.is_judged(votes, is_service),
@@ -103,6 +108,7 @@ impl Builder {
             greeting: self.greeting(in_cluster),
             standard,
             scratch: Scratch::new(&self.defaults.prefix, uses)?,
+            markers: self.markers(in_cluster),
             candidates,
         };
         Ok(examine(plan).await)
@@ -116,6 +122,17 @@ impl Builder {
             return Settings { limits: OF_LISTS, ..settings };
         }
         settings
+    }
+
+    /// Where servers have keys by their slots, some of them are in a slot of each.
+    fn markers(&self, in_cluster: bool) -> Box<[Key]> {
+        let prefix = &self.defaults.prefix;
+        let count = if is_tagged(prefix) { 1 } else { MARKERS_ASKED };
+        match (self.failover_grace, in_cluster) {
+            (false, _) => Box::default(),
+            (true, false) => Box::new([marker(prefix, None)]),
+            (true, true) => (0..count).map(|number| marker(prefix, Some(number))).collect(),
+        }
     }
 
     /// What the URLs lead to; a wrong one keeps the others from nothing.

@@ -113,11 +113,18 @@ impl Servers {
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let servers = machine.report(id, clock::now());
-        let refusal = |text: &[u8]| refusal(machine, Some(id), text);
-        let report = servers.map(|answer| ServerReport {
-            server: machine.address(answer.link).to_owned(),
-            vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(answer.link)),
-            round_trip: answer.round_trip,
+        let report = servers.map(|answer| {
+            let refusal = |text: &[u8]| match answer.said {
+                #[cfg(any(test, feature = "grace"))]
+                Said::Reignless(_) => refusal_to_reign(machine, answer.link, text),
+                _ => refusal(machine, Some(id), text),
+            };
+            let why = || why(answer.link);
+            ServerReport {
+                server: machine.address(answer.link).to_owned(),
+                vote: self.vote_of(&answer.said, answer.round_trip, refusal, why),
+                round_trip: answer.round_trip,
+            }
         });
         Report { servers: report.collect() }
     }
@@ -220,6 +227,8 @@ impl Servers {
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
             Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
             #[cfg(any(test, feature = "grace"))]
+            Said::Reignless(text) => self.refused(refusal(text)),
+            #[cfg(any(test, feature = "grace"))]
             Said::Graced(since, left) => Reason::Refusal(Refusal::Graced(*since, *left)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
@@ -280,6 +289,13 @@ impl Servers {
             }
         })
     }
+}
+
+/// An error of the question since when a server is the primary.
+#[cfg(any(test, feature = "grace"))]
+fn refusal_to_reign(machine: &Machine, link: usize, text: &[u8]) -> ServerError {
+    let (script, marker) = machine.reigns_by(link);
+    ServerError::new(text).about(script, marker.as_deref().as_slice())
 }
 
 /// An error of a question of this lease, if it is known of which. Which script it was, if it was one, the server says.

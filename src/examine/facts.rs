@@ -28,6 +28,8 @@ pub(super) struct Facts {
     pub(super) clock: Reading<ClockReading>,
     /// What was tried on the scratch key; nothing on a replica.
     pub(super) trials: Vec<Tried>,
+    /// What it says of its reign; nothing where primaries have no grace, and on a replica.
+    pub(super) signs: Option<Signs>,
     /// Why not everything was asked.
     pub(super) broken_off: Option<String>,
 }
@@ -66,6 +68,19 @@ pub(super) enum TrialOutcome {
     Failed(String),
     /// The server has no such command.
     Missing(String),
+}
+
+/// What a server says of its reign.
+#[derive(Debug)]
+pub(super) struct Signs {
+    /// None where there is none yet, or not among those that were asked for.
+    pub(super) marker: Reading<Option<String>>,
+    /// Whether the marker may be written.
+    pub(super) writing: Reading<()>,
+    /// What a script is told of replication.
+    pub(super) in_script: Reading<Fields>,
+    /// Its clock, in microseconds.
+    pub(super) clock: Option<u64>,
 }
 
 /// Named texts.

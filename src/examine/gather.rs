@@ -7,9 +7,11 @@ use leasehold_resp::Frame;
 
 use super::facts::{ClockReading, Facts, Fields, Reading};
 use super::failover::NODE_TIMEOUT;
+use super::reign;
 use super::scratch::{Scratch, are_channels_denied, hearing};
 use crate::clock;
 use crate::driver::interview::Interview;
+use crate::names::Key;
 use crate::net::fault::Fault;
 use crate::net::refusal::ServerError;
 
@@ -22,6 +24,7 @@ const SETTINGS: [&str; 4] = ["appendfsync", "no-appendfsync-on-rewrite", "save",
 /// What is asked, and how.
 pub(super) struct Questions<'a> {
     pub(super) scratch: &'a Scratch,
+    pub(super) markers: &'a [Key],
     pub(super) in_cluster: bool,
     /// How long the answer to one write may take.
     pub(super) within: Duration,
@@ -64,6 +67,11 @@ impl Questions<'_> {
             let replies = self.ask_together(interview, &commands).await?;
             facts.trials =
                 trials.iter().zip(&replies).map(|(trial, reply)| trial.judge(reply)).collect();
+            let asked = reign::questions(self.markers);
+            if !asked.is_empty() {
+                let commands: Vec<&[&[u8]]> = asked.iter().map(|words| &words[..]).collect();
+                facts.signs = reign::signs(&self.ask_together(interview, &commands).await?);
+            }
             // Last, because a refusal ends the connection.
             if facts.is_resp3 && !are_channels_denied(&facts.trials) {
                 facts.trials.push(hearing(self.refusal_to_hear(interview).await?.as_ref()));
@@ -167,7 +175,7 @@ fn add_setting(all: Reading<Fields>, reply: &Frame) -> Reading<Fields> {
 }
 
 /// The reply of TIME, in microseconds since 1970.
-fn time(reply: &Frame) -> Option<i64> {
+pub(super) fn time(reply: &Frame) -> Option<i64> {
     let Frame::Array(items) = reply.value() else { return None };
     let number = |frame: &Frame| std::str::from_utf8(frame.as_bytes()?).ok()?.parse::<i64>().ok();
     let [seconds, micros] = &items[..] else { return None };

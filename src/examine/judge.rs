@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, Tried, shown};
 use super::failover::{NODE_TIMEOUT, failover};
+use super::reign::grace;
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
 use crate::policy::fitness::{FORGETS, KEEP, MODE_FIELD};
@@ -30,6 +31,8 @@ pub(crate) struct Standard {
     pub(crate) ttl: Duration,
     /// The longest TTL that any client uses, where the restart quarantine is on.
     pub(crate) restart_quarantine: Option<Duration>,
+    /// The same, where primaries have a grace.
+    pub(crate) grace: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
     pub(crate) in_cluster: bool,
@@ -63,6 +66,7 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
         findings.extend(eviction(facts, standard.strict));
         findings.extend(persistence(facts, standard.restart_quarantine.is_some()));
         findings.extend(restart_quarantine(facts, standard.restart_quarantine, now));
+        findings.extend(standard.grace.and_then(|longest| grace(facts, longest, user)));
         findings.extend(standard.in_cluster.then(|| outliving(facts, standard.ttl)).flatten());
     }
     findings.extend(clock(facts));

@@ -5,6 +5,7 @@ use super::scratch::Scratch;
 use crate::driver::Servers;
 use crate::endpoint::{Endpoint, Seeds, Watched};
 use crate::machine::Settings;
+use crate::names::Key;
 use crate::policy::Quorum;
 
 /// Which servers are examined, and against what.
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) greeting: Settings,
     pub(crate) standard: Standard,
     pub(crate) scratch: Scratch,
+    /// Of which one is each server's, where primaries have a grace.
+    pub(crate) markers: Box<[Key]>,
 }
 
 /// What the URLs lead to.

@@ -107,6 +107,8 @@ pub enum Check {
     Persistence,
     /// Whether it may vote, or has restarted too recently.
     RestartQuarantine,
+    /// Whether it can have a grace after a failover ([`Builder::failover_grace`](crate::Builder::failover_grace)), or has one now.
+    Grace,
     /// How its wall clock differs from others.
     Clock,
     /// How long it takes to answer.
@@ -209,6 +211,7 @@ impl Check {
             Self::Eviction => "eviction",
             Self::Persistence => "persistence",
             Self::RestartQuarantine => "restart-quarantine",
+            Self::Grace => "failover-grace",
             Self::Clock => "clock",
             Self::RoundTrip => "round-trip",
             Self::Topology => "topology",

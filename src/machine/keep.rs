@@ -9,13 +9,17 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Votes};
-use super::link::{Reply, To, What};
+use super::link::{Link, Reply, To, What};
+use super::script::Script;
 use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
 
 /// Leases that one command renews: a server is held up by one script for all of them.
 const BATCH_MAX: usize = 16;
+
+/// With its TTL in milliseconds.
+type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
     /// Its end has come, or the time to renew it.
@@ -102,9 +106,7 @@ impl Machine {
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
         self.are_watched(link, batch, now);
-        if self.reassert(link, at, batch, now) {
-            return;
-        }
+        let by = self.reasserted_by(link, at, batch, now);
         let Self { links, leases, settings, batches, command, .. } = self;
         let link = &mut links[link];
         if !link.is_ready() {
@@ -132,7 +134,7 @@ impl Machine {
                 return lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
             }
         }
-        let held: Vec<(LeaseId, &Lease, Decimal)> = batch
+        let held: Vec<Held<'_>> = batch
             .iter()
             .filter_map(|&id| leases.get(id).map(|lease| (id, lease, ttl_of(lease))))
             .collect();
@@ -141,10 +143,14 @@ impl Machine {
             [(id, lease, _)] => lease.to(*id, at, What::Extend),
             _ => To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round)))),
         };
-        let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
-        let words: Vec<&[u8]> =
-            held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
-        link.call(&settings.scripts.extend, &keys, &words, to, now);
+        if by.is_some() {
+            link.give_again(&settings.scripts.repair, &held, by, to, now);
+        } else {
+            let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
+            let words: Vec<&[u8]> =
+                held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
+            link.call(&settings.scripts.extend, &keys, &words, to, now);
+        }
         for &id in batch {
             if let Some(lease) = leases.get_mut(id) {
                 lease.votes.asked |= 1 << at;
@@ -325,7 +331,6 @@ impl Machine {
             link.watch_held(settings.owner_id, now);
         }
         let to = lease.to(id, at, What::Repair);
-        let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
         (replica.has, replica.generation) = (Has::Asked, link.generation);
@@ -333,9 +338,7 @@ impl Machine {
             command.bytes.clear();
             return lease.ask(What::Repair, (id, at), link, command, &settings.scripts, now);
         }
-        let keys = [lease.names.lock(), lease.names.fence()];
-        let words: [&[u8]; 3] = [lease.owner.value(), &ttl, &token];
-        link.call(&settings.scripts.repair, &keys, &words, to, now);
+        link.give_again(&settings.scripts.repair, &[(id, lease, ttl_of(lease))], None, to, now);
     }
 
     pub(super) fn repaired(&mut self, id: LeaseId, at: usize, round: u32, answer: Answer) {
@@ -451,6 +454,28 @@ impl Machine {
 /// kept again and again.
 fn is_same(known: &Waker, waker: &Waker) -> bool {
     known.will_wake(waker) || !known.data().is_null() && known.data() == waker.data()
+}
+
+impl Link {
+    /// Says of leases that they are held: to a primary in its grace, until when that is in time by its clock.
+    fn give_again(
+        &mut self,
+        script: &Script,
+        held: &[Held<'_>],
+        by: Option<u64>,
+        to: To,
+        now: Moment,
+    ) {
+        let token = |lease: &Lease| Decimal::new(lease.relay.last_aside(lease.token));
+        let tokens: Vec<Decimal> = held.iter().map(|(_, lease, _)| token(lease)).collect();
+        let names = held.iter().map(|(_, lease, _)| &lease.names);
+        let keys: Vec<&[u8]> = names.flat_map(|names| [names.lock(), names.fence()]).collect();
+        let each = held.iter().zip(&tokens);
+        let by = by.map(Decimal::new);
+        let words = each.flat_map(|((_, lease, ttl), token)| [lease.owner.value(), ttl, token]);
+        let words: Vec<&[u8]> = words.chain(by.as_deref()).collect();
+        self.call(script, &keys, &words, to, now);
+    }
 }
 
 fn ttl_of(lease: &Lease) -> Decimal {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::ids::LeaseId;
 use super::rules;
 use super::script::Script;
-use crate::policy::{Moment, Reign};
+use crate::policy::{Code, Failing, Moment, Reign};
 
 /// That primaries have a grace.
 pub(crate) struct Grace {
@@ -52,6 +52,13 @@ impl Met {
     /// What the server said in the place of its reign.
     pub(super) fn said(&self) -> Option<&Bytes> {
         self.said.as_ref().filter(|_| self.reign.is_none())
+    }
+
+    /// Why no lock is asked for where nothing is known of a reign: a server that does not tell what it is, or lets its
+    /// scripts not ask, says the same the next time.
+    pub(super) fn failing(&self) -> Failing {
+        let code = self.said().map(|text| Code::of(&String::from_utf8_lossy(text)));
+        if code.is_some_and(Code::is_lasting) { Failing::Hopeless } else { Failing::Otherwise }
     }
 
     /// Whether its reign has to be learned, or looked at again, before a lock is asked for.

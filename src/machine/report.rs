@@ -53,6 +53,9 @@ pub(crate) enum Said<'a> {
     /// It was not asked: it is the primary for the first time, and may have forgotten leases that run for the second.
     #[cfg(any(test, feature = "grace"))]
     Graced(Duration, Duration),
+    /// It was not asked: why it does not say since when it is the primary.
+    #[cfg(any(test, feature = "grace"))]
+    Reignless(&'a [u8]),
     /// It was not asked, nor is it in this time: it has not answered before.
     LeftOut(Duration),
     /// It was not asked: it has no connection, and why not.
@@ -251,7 +254,7 @@ impl Machine {
             }
             #[cfg(any(test, feature = "grace"))]
             None if link.met.said().is_some() => {
-                Said::Refused(link.met.said().map_or(b"", |it| it))
+                Said::Reignless(link.met.said().map_or(b"", |it| it))
             }
             None => match link.refusal_of_locks(now) {
                 Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {

@@ -5,11 +5,12 @@
 //! renewed with this primary itself. So a primary has a *grace* of that length when its reign begins:
 //!
 //! - **Nothing new is granted in it**, whether the lock is free there or not, by an answer or a push. What goes on
-//!   within a process goes on, with a token above its predecessor's: nobody else has it.
+//!   within a process goes on, with a token above its predecessor's: nobody else has it. (The machine hands on only what
+//!   needs no question.)
 //! - **Holders say that they hold**, by `repair`, which counts as an extension. It creates a key that is
 //!   absent: nobody else can have been granted the lock. It takes a key over where the counter is below the holder's
 //!   token: the lease of that key had ended when the larger token was given. Not elsewhere: of two owners in one
-//!   process the earlier may be repeated late. It raises counters to what holders show.
+//!   process the earlier may be repeated late, and one that was stolen from may not have heard of it. It raises counters to what holders show.
 //! - **That is too late once the grace is over by the server's own clock**, and the script says so: what was sent in
 //!   time may arrive when another has been granted the lock.
 //! - **No release hands a lock on in it**: the key may have come back with the replica, given back already,
@@ -34,8 +35,9 @@
 //!
 //! It cannot protect from: a primary that still serves clients when another is promoted; clients that do not do the
 //! same, or have leases longer than the longest that is stated; a server's clock that is set forward within the
-//! grace; a server that is demoted and promoted again between two uses of a connection that are less than a second
-//! apart. Tokens can fall where the clocks of the two servers are more than a second apart, or a wrong clock has
+//! grace, or back while what a holder said is under way; a server that is demoted and promoted again between two uses
+//! of a connection that are less than a second apart, or another behind a proxy that keeps the connection; keys that are
+//! lost without a failover, or come to another primary without one (`FLUSHALL`, slots that are moved by hand). Tokens can fall where the clocks of the two servers are more than a second apart, or a wrong clock has
 //! driven a counter ahead: exclusion needs neither. A lease without a token takes over no key that came back: it
 //! ends. So does one whose lock a grant takes that was under way to the server since an earlier reign of it.
 

@@ -55,7 +55,16 @@ impl<'a> Deed<'a> {
 
     /// Whether a holder says to a primary in its grace that it holds.
     pub(super) fn is_reassertion(&self) -> bool {
-        self.what == What::Repair && !self.is_shared && self.argv.len() == 4
+        self.what == What::Repair && !self.is_shared && self.argv.len() % 3 == 1
+    }
+
+    /// Whose the lock at this place is to be, or is said to be: commands for several have an owner for each.
+    pub(super) fn owner(&self, index: usize) -> &Bytes {
+        match self.what {
+            What::Extend => &self.argv[2 * index],
+            What::Repair if !self.is_shared && self.argv.len() > 4 => &self.argv[3 * index],
+            _ => &self.argv[0],
+        }
     }
 
     /// Whether what it gives back goes to the next that waits. A release that names the lock alone only frees it.
@@ -149,7 +158,7 @@ pub(super) fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     }
 }
 
-/// Whether a server has extended the lease of this lock.
+/// Whether a server has the lease of this lock, of several that a command was for.
 pub(super) fn is_kept(reply: &Frame, lock: usize) -> bool {
     match reply {
         Frame::Array(kept) => kept.get(1 + lock) == Some(&Frame::Integer(1)),

@@ -98,7 +98,7 @@ pub(crate) fn run(
 
 /// Known bugs of scripts: what is written in the place of what.
 #[cfg(test)]
-const BUGS: [(Mutant, &str, &str); 24] = [
+const BUGS: [(Mutant, &str, &str); 25] = [
     (
         Mutant::ExtensionRecreatesALostKey,
         "if holder == ARGV[2 * lock - 1] then",
@@ -182,14 +182,23 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
         "local token = math.max(counter + 1, micros)",
         "local token = counter > 0 and counter + 1 or micros",
     ),
-    (Mutant::StaleKeysStay, "or in_grace and is_heard and is_raised[lock]", ""),
-    (Mutant::AnyHolderTakesOver, "is_heard and is_raised[lock]", "is_heard"),
+    (
+        Mutant::StaleKeysStay,
+        "not holder or type(holder) == 'string' and in_grace and is_raised[lock]",
+        "not holder",
+    ),
+    (Mutant::AnyHolderTakesOver, "in_grace and is_raised[lock]", "in_grace"),
     (
         Mutant::RunAloneIsTheReign,
         "string.sub(marker, 1, #reign) == reign",
         "string.sub(marker, 1, #run) == run",
     ),
     (Mutant::EachBeginsTheReign, "if not began or", "if true or"),
+    (
+        Mutant::ReplicaIsMet,
+        "return redis.error_reply('READONLY a replica does not reign')",
+        "return {ARGV[1], run .. ' ' .. id .. ' 0', redis.call('TIME')[1] .. '000000'}",
+    ),
     (
         Mutant::CountersPerServer,
         "local ahead = proposal - top",

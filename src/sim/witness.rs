@@ -206,7 +206,7 @@ pub(crate) fn run(
         }
     }
     for (index, key) in deed.locks.iter().enumerate() {
-        let owner = if deed.what == What::Extend { &deed.argv[2 * index] } else { &deed.argv[0] };
+        let owner = deed.owner(index);
         let of = |owner: &Bytes| (key.to_vec(), owner.to_vec());
         let held = of(owner);
         let released = history.questions.released(&held);
@@ -286,7 +286,7 @@ pub(crate) fn run(
                 }
                 if deed.is_shared && granted(&reply, &deed).is_some() {
                     history.questions.note_let_in(held.clone(), number);
-                } else if let Frame::Bulk(_) = reply {
+                } else if is_kept(&reply, index) {
                     history.questions.note_repaired(&held, number);
                     if deed.is_reassertion() {
                         history.questions.note_grant(held, number, stamp.by_client);

@@ -8,7 +8,7 @@ use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
-use leasehold_testing::{RedisServer, eventually, soon, whole};
+use leasehold_testing::{RedisServer, eventually, rights, soon, whole};
 #[cfg(feature = "sentinel")]
 use leasehold_testing::{Sentinels, sentinel::Setup};
 
@@ -209,6 +209,52 @@ async fn a_lock_survives_a_failover_of_a_node_that_lost_it() {
     survives(async || Primary::cluster()).await;
 }
 
+/// A lock that is granted once the grace is over, of which all that ask before are told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_survives_a_restart_that_forgets_all() {
+    let mut server = RedisServer::start();
+    has_reigned_for_long(&server, "{leasehold}:reign");
+    let connect = async || {
+        let builder = Locker::builder().node(server.url()).ttl(Duration::from_secs(3));
+        soon("it connects", builder.failover_grace(true).connect()).await.unwrap()
+    };
+    let (one, other) = (connect().await, connect().await);
+    let kept = soon("a grant", one.lock("kept").into_future()).await.unwrap();
+    let forgotten =
+        soon("a grant", one.lock("forgotten").no_renewal().into_future()).await.unwrap();
+    server.restart();
+    assert_eq!(server.cli_text(&["DBSIZE"]), "0");
+    let next = tokio::spawn(other.lock("kept").into_future());
+    let _second = soon("the grace is over", other.lock("forgotten").into_future()).await.unwrap();
+    assert!(forgotten.is_lost() && !kept.is_lost() && !next.is_finished());
+    kept.release().await.unwrap();
+    soon("the next", next).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The second pattern of the row is for a Cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grace_takes_the_rights_of_its_row_and_without_one_of_them_nothing_is_granted() {
+    let server = RedisServer::start();
+    has_reigned_for_long(&server, "{app:leasehold}:reign");
+    let all = [rights::of("fenced"), rights::row("grace")].concat();
+    let needed = ["~{app:leasehold}:reign", "+info|replication"];
+    for lacking in [None].into_iter().chain(needed.map(Some)) {
+        let granted: Vec<_> = all.iter().filter(|it| Some(&***it) != lacking).cloned().collect();
+        rights::grant(&server, &granted);
+        let builder = Locker::builder().node(rights::url(&server)).key_prefix(rights::PREFIX);
+        let locker = soon("it connects", builder.failover_grace(true).connect()).await.unwrap();
+        match (lacking, locker.try_lock("job").await) {
+            (None, granted) => granted.unwrap().release().await.unwrap(),
+            (Some(right), granted) => {
+                let error = granted.expect_err(right);
+                assert_eq!(error.kind(), ErrorKind::Auth, "{right}: {error}");
+                let named = if right.starts_with('~') { right } else { "info" };
+                assert!(error.to_string().contains(named), "{right}: {error}");
+            }
+        }
+    }
+}
+
 const STAMP: &str = "8123456789012345";
 
 /// Whether the server has the lease of `me` once its holder has said that it holds, with this token and until then.
@@ -223,6 +269,35 @@ fn is_heard(server: &RedisServer, token: &str, by: &str) -> bool {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// What one holder says of its lease is none of the others' trouble.
+#[test]
+fn several_holders_are_heard_in_one_command_and_each_for_itself() {
+    let server = RedisServer::start();
+    let script = whole(include_str!("../../scripts/repair.lua"));
+    server.cli(&["SET", "other", "its", "PX", "60000"]);
+    server.cli(&["SET", "{other}:fence", "8"]);
+    server.cli(&["HSET", "none", "field", "value"]);
+    server.cli(&["SET", "own", "c", "PX", "60000"]);
+    let mut words = vec!["EVAL", &*script, "8"];
+    words.extend(["other", "{other}:fence", "free", "{free}:fence"]);
+    words.extend(["none", "{none}:fence", "own", "{own}:fence"]);
+    for owner in ["a", "b", "x", "c"] {
+        words.extend([owner, "60000", "7"]);
+    }
+    words.extend(["9000000000000000", STAMP]);
+    let kept = [0, 1, 0, 1].map(Frame::Integer);
+    let said = [Frame::Bulk(STAMP.into())].into_iter().chain(kept).collect();
+    assert_eq!(server.cli(&words), Frame::Array(said));
+    assert_eq!(
+        ["other", "free", "own"].map(|key| server.cli_text(&["GET", key])),
+        ["its", "b", "c"]
+    );
+    let counters = ["{other}:fence", "{free}:fence", "{own}:fence"];
+    assert_eq!(counters.map(|key| server.cli_text(&["GET", key])), ["8", "7", "7"]);
+    server.cli(&["DEL", "other", "none"]);
+    assert_eq!(server.cli(&words), Frame::Bulk(STAMP.into()));
 }
 
 #[test]

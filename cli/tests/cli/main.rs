@@ -8,6 +8,7 @@ mod diagnosis;
 mod dialects;
 mod doctor;
 mod elections;
+mod graced;
 mod jobs;
 mod kept;
 mod limits;

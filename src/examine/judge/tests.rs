@@ -1,7 +1,7 @@
 #[cfg(all(feature = "cluster", feature = "sentinel"))]
 mod texts;
 
-use super::super::facts::Tried;
+use super::super::facts::{Signs, Tried};
 use super::*;
 use crate::net::refusal::ServerError;
 use crate::support::recorded;
@@ -9,6 +9,7 @@ use crate::support::recorded;
 const STANDARD: Standard = Standard {
     ttl: Duration::from_secs(10),
     restart_quarantine: None,
+    grace: None,
     strict: false,
     in_cluster: false,
     is_judged: false,
@@ -67,8 +68,26 @@ fn fit() -> Facts {
         clock: Reading::Known(ClockReading { ahead_micros: -300, within: Duration::ZERO }),
         trials: vec![tried(TrialOutcome::Allowed)],
         other_run: None,
+        signs: None,
         broken_off: None,
     }
+}
+
+/// By the clock of a server, in microseconds.
+const CLOCK: u64 = 1_800_000_000_000_000;
+
+/// Its marker says that it has reigned for so many seconds, if there is one; of another run where it says so.
+fn signs(facts: &Facts, secs: Option<u64>, is_anothers: bool) -> Option<Signs> {
+    let field = |section: &Reading<Fields>, name| section.known()?.get(name).map(str::to_owned);
+    let run = field(&facts.server, "run_id").filter(|_| !is_anothers).unwrap_or_default();
+    let id = field(&facts.replication, "master_replid").unwrap_or_default();
+    let marker = secs.map(|secs| format!("{run} {id} {}", CLOCK - secs * 1_000_000));
+    Some(Signs {
+        marker: Reading::Known(marker),
+        writing: Reading::Known(()),
+        in_script: info(&[]),
+        clock: Some(CLOCK),
+    })
 }
 
 fn findings(facts: &Facts, standard: &Standard) -> Vec<Finding> {

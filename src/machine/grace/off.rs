@@ -68,7 +68,13 @@ impl Machine {
     }
 
     #[inline]
-    pub(super) fn reassert(&mut self, _: usize, _: usize, _: &[LeaseId], _: Moment) -> bool {
-        false
+    pub(super) fn reasserted_by(
+        &mut self,
+        _: usize,
+        _: usize,
+        _: &[LeaseId],
+        _: Moment,
+    ) -> Option<u64> {
+        None
     }
 }

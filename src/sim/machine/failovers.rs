@@ -4,7 +4,9 @@
 use super::soak::panics;
 use super::*;
 use crate::extra::Releases;
+use crate::extra::takeover::SEIZED;
 use crate::machine::{Grace, Refusal};
+use crate::names::marker;
 use crate::policy::Setback;
 use crate::scripts::REIGN;
 
@@ -21,18 +23,20 @@ enum Connections {
 }
 
 impl World {
-    /// The grace that begins with the first connection is over.
     fn with_grace(clients: usize, seed: u64) -> Self {
-        let mut world = Self::new(1, clients, seed);
-        for client in &mut world.clients {
+        Self::with_grace_of(LONG, &vec![wall as fn() -> u64; clients], seed)
+    }
+
+    /// The grace that begins with the first connection is over. Each client has a wall clock of its own.
+    fn with_grace_of(longest_ttl: Duration, walls: &[fn() -> u64], seed: u64) -> Self {
+        let mut world = Self::new(1, walls.len(), seed);
+        for (client, wall_micros) in world.clients.iter_mut().zip(walls.iter().copied()) {
             // Questions outlive a failover on their connection.
-            let settings = Settings { timeout: Duration::from_secs(4), ..settings(1) };
+            let timeout = Duration::from_secs(4);
+            let settings = Settings { timeout, wall_micros, ..settings(1) };
             client.machine = Machine::new(["0".to_owned()], settings, now());
-            client.machine.keeps_grace(Grace {
-                longest_ttl: LONG,
-                prefix: Box::default(),
-                script: REIGN,
-            });
+            let prefix = Box::default();
+            client.machine.keeps_grace(Grace { longest_ttl, prefix, script: REIGN });
         }
         world.pass(LONG + Duration::from_secs(1));
         world
@@ -48,9 +52,16 @@ impl World {
 
     /// The primary is what it was when it was saved last.
     fn fail_over(&mut self, connections: Connections) {
+        self.fail_over_to(connections, 0);
+    }
+
+    /// Likewise, and its clock is another, by as much.
+    fn fail_over_to(&mut self, connections: Connections, micros: i64) {
         let told = self.servers[0].demote(true);
         self.tell(told);
-        self.pass(DEMOTED);
+        // Where all connections end the successor is another server, and there at once.
+        self.pass(if connections == Connections::End { Duration::ZERO } else { DEMOTED });
+        self.servers[0].step_wall(micros);
         self.servers[0].promote();
         let clients = if connections == Connections::End { self.clients.len() } else { 0 };
         (0..clients).for_each(|client| self.cut(client, 0));
@@ -65,6 +76,55 @@ impl World {
         let id = self.wants(client, kind, Wait::Never);
         self.run_until("a grant", |world| world.is_granted(client, id));
         id
+    }
+
+    /// Whether it is granted the lock, for which it does not wait.
+    fn tries(&mut self, client: usize) -> bool {
+        let id = self.wants(client, &FENCED, Wait::Never);
+        let context = Context::from_waker(Waker::noop());
+        let mut polled = Poll::Pending;
+        self.run_until("an answer", |world| {
+            world.check();
+            polled = world.clients[client].machine.poll_acquire(id, &context).map(|it| it.is_ok());
+            polled.is_ready()
+        });
+        if polled == Poll::Ready(true) {
+            return true;
+        }
+        self.clients[client].machine.forget(id, now());
+        self.clients[client].leases.retain(|it| it.id != id);
+        self.pass(Duration::from_millis(5));
+        false
+    }
+
+    /// It asks for the lock, again and again, until it has that.
+    fn tries_until_granted(&mut self, client: usize) {
+        let ends_at = now().after(LONG * 2);
+        while !self.tries(client) {
+            assert!(now() < ends_at, "it is never granted");
+        }
+    }
+
+    fn wire(&mut self, client: usize) -> &mut Wire {
+        self.clients[client].wires[0].as_mut().expect("it is connected")
+    }
+
+    /// It is connected anew, and has asked since when the server is the primary.
+    fn looks_anew(&mut self, client: usize) {
+        self.cut(client, 0);
+        self.run_until("a connection", |world| {
+            let wire = world.clients[client].wires[0].as_ref();
+            wire.is_some_and(|wire| wire.handshake.is_none())
+        });
+    }
+
+    /// A command of this script is on the way to the server.
+    fn run_until_said(&mut self, client: usize, text: &[u8]) {
+        self.run_until("a command", |world| {
+            let wire = world.clients[client].wires[0].as_ref();
+            let says = |bytes: &Bytes| bytes.windows(text.len()).any(|part| part == text);
+            wire.is_some_and(|wire| wire.to_server.iter().any(|(_, bytes)| says(bytes)))
+        });
     }
 
     fn gives_back(&mut self, client: usize, id: LeaseId) {
@@ -204,6 +264,197 @@ fn ends() {
     }
 }
 
+/// A successor that has not heard of the holder is replaced by one that has not either, within its grace.
+fn is_promoted_again(connections: Connections) {
+    let mut world = World::with_grace(2, 7);
+    world.servers[0].save();
+    let held = world.holds(0, &FENCED);
+    for _ in 0..3 {
+        world.fail_over(connections);
+        world.pass(LONG / 4);
+        assert!(!world.tries(1));
+    }
+    world.pass(LONG * 2);
+    assert!(world.is_held(0, held) && !world.tries(1));
+    world.gives_back(0, held);
+    world.tries_until_granted(1);
+}
+
+/// A restart that forgets all, and one behind which the clock is another.
+fn restarts_without_memory() {
+    let mut world = World::with_grace(2, 8);
+    let held = world.holds(0, &FENCED);
+    world.servers[0].stop(false);
+    (0..2).for_each(|client| world.cut(client, 0));
+    world.pass(Duration::from_millis(100));
+    world.servers[0].start();
+    world.pass(Duration::from_secs(1));
+    assert!(!world.tries(1));
+    // The marker lies in the future: a reign begins anew.
+    world.servers[0].step_wall(-20_000_000);
+    world.looks_anew(1);
+    world.pass(LONG * 2);
+    assert!(world.is_held(0, held) && !world.tries(1));
+    world.gives_back(0, held);
+    world.tries_until_granted(1);
+}
+
+/// Leases are the shortest, and tokens as far apart as they may be: a clock ahead proposed the one that was lost, and
+/// one behind the next, to a server whose clock is behind, too.
+fn has_larger_tokens() {
+    let ahead = || wall() + 900_000;
+    let behind = || wall() - 900_000;
+    let short = Duration::from_secs(1);
+    let mut world = World::with_grace_of(short, &[ahead, behind], 9);
+    let term = Term::new(short, None).unwrap();
+    world.servers[0].save();
+    let lost = world.begin(0, Options { term, ..options(&FENCED, Wait::Never) });
+    world.run_until("a grant", |world| world.is_granted(0, lost));
+    let token = world.clients[0].machine.token(lost);
+    world.clients[0].is_paused = true;
+    world.fail_over_to(Connections::End, -1_000_000);
+    let next = world.begin(1, Options { term, ..options(&FENCED, Wait::Forever) });
+    world.run_until("the next", |world| world.is_granted(1, next));
+    assert!(world.clients[1].machine.token(next) > token);
+}
+
+/// What says since when the server is the primary is under way for almost half a second.
+fn is_told_late() {
+    let mut world = World::with_grace(2, 10);
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.clients[0].is_paused = true;
+    world.fail_over(Connections::End);
+    world.pass(LONG - Duration::from_millis(700));
+    world.looks_anew(1);
+    world.wire(1).held_until = NOW_MICROS.get() + 400_000;
+    world.tries_until_granted(1);
+}
+
+/// What a holder says arrives when the grace is over, and another has been granted the lock, with a smaller token.
+fn is_heard_late() {
+    let mut world = World::with_grace(2, 11);
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.fail_over_to(Connections::End, -20_000_000);
+    let repair = world.clients[0].machine.settings().scripts.repair.digest;
+    world.run_until_said(0, repair);
+    let late = (LONG + Duration::from_secs(3)).as_micros();
+    world.wire(0).held_until = NOW_MICROS.get() + u64::try_from(late).unwrap();
+    world.cut(0, 0);
+    world.clients[0].is_paused = true;
+    let next = world.wants(1, &FENCED, Wait::Forever);
+    world.run_until("the next", |world| world.is_granted(1, next));
+    world.pass(LONG * 2);
+    assert!(world.is_held(1, next));
+}
+
+/// One that has not heard of the theft says that it holds.
+fn is_stolen_from() {
+    let mut world = World::with_grace(2, 12);
+    let former = world.holds(0, &FENCED);
+    world.clients[0].is_paused = true;
+    let (term, words) = (Term::new(LONG, None).unwrap(), [b""[..].into()].into());
+    let thief = world.begin(1, Options { term, words, ..options(&SEIZED, Wait::Never) });
+    world.run_until("a theft", |world| world.is_granted(1, thief));
+    world.servers[0].save();
+    let told = world.servers[0].demote(true);
+    world.tell(told);
+    world.servers[0].promote();
+    (0..2).for_each(|client| world.cut(client, 0));
+    world.clients[0].is_paused = false;
+    // Less than a third of a TTL: it is refused when it says so first.
+    (0..20_000).for_each(|_| world.step());
+    assert!(!world.is_held(0, former));
+    world.pass(LONG * 2);
+    assert!(world.is_held(1, thief));
+}
+
+/// A client connects while the server is a replica.
+fn meets_a_replica() {
+    let mut world = World::with_grace(2, 13);
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.clients[0].is_paused = true;
+    let told = world.servers[0].demote(true);
+    world.tell(told);
+    world.pass(DEMOTED);
+    world.looks_anew(1);
+    world.pass(Duration::from_millis(20));
+    world.servers[0].promote();
+    world.tries_until_granted(1);
+}
+
+/// What a connection has learned has lapsed when a lease that the successor knows is extended over it.
+fn is_used_meanwhile() {
+    let mut world = World::with_grace(2, 14);
+    let (term, names) = (Term::new(LONG, None).unwrap(), Names::new(b"", b"b").unwrap());
+    let other = Options { term, names, ..options(&FENCED, Wait::Never) };
+    let other = world.clients[1].machine.acquire(other, now());
+    world.run_until("a grant", |world| world.is_granted(1, other));
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.clients[0].is_paused = true;
+    world.pass(DEMOTED);
+    // It looks, and is told late how that was before.
+    let run = world.wire(1).run;
+    world.clients[1].machine.extend(other, now());
+    world.run_until("an answer", |world| world.wire(1).run >= run + 2);
+    let told_at = NOW_MICROS.get() + 1_300_000;
+    world.wire(1).to_client.iter_mut().for_each(|(at, _)| *at = told_at);
+    let told = world.servers[0].demote(true);
+    world.tell(told);
+    world.pass(DEMOTED);
+    world.servers[0].promote();
+    world.clients[1].machine.extend(other, now());
+    world.run_until("an answer", |world| {
+        world.check();
+        world.wire(1).to_client.is_empty()
+    });
+    world.tries_until_granted(1);
+}
+
+/// The holder has no grace, and says nothing to the successor.
+fn is_beside_one_without(connections: Connections) {
+    let mut world = World::with_grace(2, 16);
+    world.cut(0, 0);
+    world.clients[0].machine = Machine::new(["0".to_owned()], settings(1), now());
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.fail_over(connections);
+    world.tries_until_granted(1);
+}
+
+/// How what a server says of its reign comes to harm.
+#[derive(Clone, Copy, PartialEq)]
+enum Harm {
+    Lost,
+    Twice,
+}
+
+/// The connection ends by that, and the lock is had once the holder's lease is over.
+fn is_told_badly(harm: Harm) {
+    let mut world = World::with_grace(2, 15);
+    world.servers[0].save();
+    world.holds(0, &FENCED);
+    world.clients[0].is_paused = true;
+    world.fail_over(Connections::End);
+    world.looks_anew(1);
+    world.faults.clear();
+    let run = world.wire(1).run;
+    world.run_until("an answer", |world| world.wire(1).run > run);
+    let told = world.servers[0].peek(&marker(b"", None)).expect("there is a marker");
+    let answers = &mut world.wire(1).to_client;
+    let is_it = |(_, bytes): &(u64, Bytes)| bytes.windows(told.len()).any(|part| part == told);
+    let at = answers.iter().position(is_it).expect("it is under way");
+    match harm {
+        Harm::Lost => _ = answers.remove(at),
+        Harm::Twice => answers.insert(at, answers[at].clone()),
+    }
+    world.tries_until_granted(1);
+    assert!(!world.faults.is_empty());
+}
+
 #[test]
 fn a_lease_is_kept_through_a_failover_that_lost_it_and_nobody_has_it_beside_its_holder() {
     for connections in [Connections::Stay, Connections::End] {
@@ -212,10 +463,34 @@ fn a_lease_is_kept_through_a_failover_that_lost_it_and_nobody_has_it_beside_its_
         }
         stands_still(connections);
         takes_a_stale_key_over(connections);
+        is_promoted_again(connections);
     }
     hands_nothing_on();
     arrives_late();
     ends();
+    restarts_without_memory();
+    is_told_late();
+    is_heard_late();
+    is_stolen_from();
+    meets_a_replica();
+    is_used_meanwhile();
+}
+
+#[test]
+fn tokens_go_on_above_those_that_a_failover_lost() {
+    has_larger_tokens();
+}
+
+#[test]
+fn those_with_a_grace_are_granted_nothing_beside_one_without() {
+    is_beside_one_without(Connections::Stay);
+    is_beside_one_without(Connections::End);
+}
+
+#[test]
+fn a_lost_and_a_doubled_word_on_a_reign_cost_a_connection() {
+    is_told_badly(Harm::Lost);
+    is_told_badly(Harm::Twice);
 }
 
 #[test]
@@ -223,7 +498,7 @@ fn known_bugs_of_the_grace_are_noticed() {
     let stays = || keeps_its_lease(Connections::Stay, &FENCED);
     let still = || stands_still(Connections::Stay);
     let stale = || takes_a_stale_key_over(Connections::End);
-    let scenes: [(Mutant, &dyn Fn()); 8] = [
+    let scenes: [(Mutant, &dyn Fn()); 14] = [
         (Mutant::GrantsAtOnceAfterAFailover, &still),
         (Mutant::RunAloneIsTheReign, &still),
         (Mutant::ReignNeverLapses, &still),
@@ -232,6 +507,12 @@ fn known_bugs_of_the_grace_are_noticed() {
         (Mutant::HandsOnInTheGrace, &hands_nothing_on),
         (Mutant::GrantIsBelievedLate, &arrives_late),
         (Mutant::EachBeginsTheReign, &ends),
+        (Mutant::GraceIsNoLongerThanLeases, &has_larger_tokens),
+        (Mutant::GraceCountsFromTheQuestion, &is_told_late),
+        (Mutant::LateHoldersAreHeard, &is_heard_late),
+        (Mutant::AnyHolderTakesOver, &is_stolen_from),
+        (Mutant::ReplicaIsMet, &meets_a_replica),
+        (Mutant::AnyUseRenewsTheReign, &is_used_meanwhile),
     ];
     for (mutant, scene) in scenes {
         mutants::set(Some(mutant));

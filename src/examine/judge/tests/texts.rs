@@ -13,12 +13,13 @@ use crate::policy::{Evidence, Quorum, Word};
 use crate::support::texts;
 
 const IN_CLUSTER: Standard = Standard { in_cluster: true, ..STANDARD };
+const GRACED: Standard = Standard { grace: Some(Duration::from_secs(10)), ..STANDARD };
 const STRICT: Standard = Standard { strict: true, ..STANDARD };
 
 type Change = fn(&mut Facts);
 
 /// Each with what it is held against.
-const CASES: [(Standard, Change); 41] = [
+const CASES: [(Standard, Change); 49] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),
     (IN_CLUSTER, |_| ()),
@@ -69,6 +70,25 @@ const CASES: [(Standard, Change); 41] = [
         it.clock = Reading::Known(ClockReading { ahead_micros: -3_000_000, within });
     }),
     (STANDARD, |it| it.round_trips = vec![Duration::from_millis(300)]),
+    (GRACED, |it| it.signs = signs(it, None, false)),
+    (GRACED, |it| it.signs = signs(it, Some(3), true)),
+    (GRACED, |it| it.signs = signs(it, Some(3), false)),
+    (GRACED, |it| it.signs = signs(it, Some(3_000), false)),
+    (GRACED, |it| {
+        it.signs = signs(it, None, false).map(|it| Signs { writing: forbidden(), ..it });
+    }),
+    (GRACED, |it| {
+        let in_script = refused("ERR This Redis command is not allowed from script");
+        it.signs = signs(it, None, false).map(|it| Signs { in_script, ..it });
+    }),
+    (GRACED, |it| {
+        let in_script = info_without("master_replid");
+        it.signs = signs(it, None, false).map(|it| Signs { in_script, ..it });
+    }),
+    (GRACED, |it| {
+        it.server = info_without("run_id");
+        it.signs = signs(it, None, false);
+    }),
 ];
 
 #[test]

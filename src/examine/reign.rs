@@ -1,0 +1,156 @@
+//! Whether a server can have a grace after a failover, and whether it has one now. Pure.
+
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::facts::{Facts, Fields, Reading, Signs, shown};
+use super::gather::time;
+use super::report::{Check, Finding};
+use crate::names::Key;
+use crate::net::refusal::{Code, ServerError};
+use crate::policy::{Units, began, length};
+
+const CHECK: Check = Check::Grace;
+/// As `scripts/reign.lua` asks for it.
+const IN_SCRIPT: &[u8] =
+    b"redis.call('TIME') redis.call('INFO', 'server') return redis.call('INFO', 'replication')";
+
+/// What is asked: for each marker, whether the first may be written, what a script is told, and the time. Nothing is
+/// written: nothing can expire at once.
+pub(super) fn questions(markers: &[Key]) -> Vec<Vec<&[u8]>> {
+    let Some(first) = markers.first() else { return Vec::new() };
+    let read = markers.iter().map(|marker| vec![&b"GET"[..], marker]);
+    let others =
+        [vec![&b"SET"[..], first, b"", b"PX", b"0"], vec![b"EVAL", IN_SCRIPT, b"0"], vec![b"TIME"]];
+    read.chain(others).collect()
+}
+
+/// What the replies say.
+pub(super) fn signs(replies: &[Frame]) -> Option<Signs> {
+    let [markers @ .., writing, in_script, clock] = replies else { return None };
+    let is_elsewhere = |text: &[u8]| ServerError::new(text).code() == Code::Elsewhere;
+    // The first in one of its slots is the server's.
+    let its = markers.iter().find(|reply| reply.error().is_none_or(|text| !is_elsewhere(text)));
+    let marker = match its.and_then(Frame::error) {
+        Some(text) => Reading::Refused(ServerError::new(text)),
+        None => Reading::Known(
+            its.and_then(Frame::as_bytes).map(|text| String::from_utf8_lossy(text).into_owned()),
+        ),
+    };
+    // The rights were looked at before the key's place and the words were.
+    let may_not = |error: &ServerError| error.code() == Code::Permission;
+    let refusal = writing.error().map(|text| ServerError::new(text)).filter(may_not);
+    let in_script = match (in_script.error(), in_script.as_bytes()) {
+        (Some(text), _) => Reading::Refused(ServerError::new(text)),
+        (None, text) => Reading::Known(text.map_or_else(Fields::default, |it| Fields::of_info(it))),
+    };
+    let writing = refusal.map_or(Reading::Known(()), Reading::Refused);
+    let clock = time(clock).and_then(|clock| u64::try_from(clock).ok());
+    Some(Signs { marker, writing, in_script, clock })
+}
+
+/// What is to be said of a server whose clients have a grace of this longest TTL.
+pub(super) fn grace(facts: &Facts, longest_ttl: Duration, user: &str) -> Option<Finding> {
+    let signs = facts.signs.as_ref()?;
+    let refusals = [signs.marker.refusal(), signs.writing.refusal(), signs.in_script.refusal()];
+    if let Some(error) = refusals.into_iter().flatten().next() {
+        let reason = format!("no lock is granted with a grace: {}", shown(error.text()));
+        let finding = Finding::error(CHECK, reason);
+        return Some(match error.code() {
+            Code::Permission => finding.cured_by(format!(
+                "grant the user {} what docs/acl.md says of a failover grace",
+                user.escape_debug()
+            )),
+            _ => finding.cured_by(
+                "leave the grace off: it needs a server that tells its scripts INFO and TIME",
+            ),
+        });
+    }
+    let told = [(&facts.server, "run_id"), (&signs.in_script, "master_replid")];
+    let field = |(section, name): (&'_ Reading<Fields>, &'static str)| {
+        section.known().and_then(|fields| fields.get(name)).map(str::to_owned).ok_or(name)
+    };
+    let [run, id] = match told.map(field) {
+        [Ok(run), Ok(id)] => [run, id],
+        [Err(name), _] | [_, Err(name)] => {
+            let reason =
+                format!("no lock is granted with a grace: the server does not tell its {name}");
+            return Some(Finding::error(CHECK, reason).cured_by(
+                "leave the grace off, or grant the user +info|server and +info|replication",
+            ));
+        }
+    };
+    let grace = length(longest_ttl);
+    let marker = signs.marker.known().and_then(Option::as_deref).unwrap_or_default();
+    let is_its = marker.starts_with(&format!("{run} {id} "));
+    let began = began(marker.as_bytes()).filter(|_| is_its);
+    let since = began.zip(signs.clock);
+    let since = since.map(|(began, now)| Duration::from_micros(now.saturating_sub(began)));
+    Some(match since {
+        None => Finding::note(
+            CHECK,
+            format!(
+                "can have one: no client has met it since it became the primary, and the first that does begins a grace of {}",
+                Units(grace)
+            ),
+        ),
+        Some(since) if since < grace => {
+            let left = grace.saturating_sub(since);
+            let reason = format!(
+                "in its grace: it has been the primary for {:.1}, and grants nothing new for another {:.1}",
+                Units(since),
+                Units(left)
+            );
+            Finding::warning(CHECK, reason)
+                .cured_by("wait until that is over: holders keep their locks")
+        }
+        Some(since) => {
+            Finding::ok(CHECK, format!("over: it has been the primary for {:.0}", Units(since)))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::names::marker;
+
+    fn error(text: &'static str) -> Frame {
+        Frame::Error(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn bulk(text: &'static str) -> Frame {
+        Frame::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn the_first_marker_that_is_not_elsewhere_is_the_servers() {
+        let markers: Vec<Key> = (0..3).map(|number| marker(b"app:", Some(number))).collect();
+        let asked = questions(&markers);
+        assert_eq!(asked.len(), markers.len() + 3);
+        assert!(questions(&[]).is_empty());
+        let moved = || error("MOVED 7 10.0.0.1:6379");
+        let clock = || Frame::Array([bulk("1800000000"), bulk("5")].into());
+        let of = |markers: [Frame; 3], writing: Frame| {
+            let others = [writing, bulk("role:master\r\nmaster_replid:b"), clock()];
+            signs(&markers.into_iter().chain(others).collect::<Vec<_>>()).unwrap()
+        };
+        let told = of([moved(), bulk("a b 1"), bulk("a b 2")], moved());
+        assert_eq!(told.marker.known().unwrap().as_deref(), Some("a b 1"));
+        assert!(told.writing.known().is_some() && told.clock == Some(1_800_000_000_000_005));
+        assert!(told.in_script.known().unwrap().is("master_replid", "b"));
+        let none = of(
+            [moved(), Frame::Null, bulk("a b 2")],
+            error("ERR invalid expire time in 'set' command"),
+        );
+        assert_eq!(none.marker.known(), Some(&None));
+        assert!(none.writing.known().is_some());
+        let all_elsewhere = of([moved(), moved(), moved()], error("NOPERM no permissions"));
+        assert_eq!(all_elsewhere.marker.known(), Some(&None));
+        assert!(all_elsewhere.writing.refusal().is_some());
+        assert!(of([error("NOPERM x"), moved(), moved()], moved()).marker.refusal().is_some());
+    }
+}

@@ -1,0 +1,175 @@
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::super::Login;
+use super::super::tests::{Bench, ROUTING, acquire, bulk, error, greeting, settings, stamp, text};
+use super::*;
+use crate::machine::script::Script;
+use crate::policy::LeaseState;
+use crate::scripts::REIGN;
+
+const TTL: Duration = Duration::from_secs(10);
+/// By the server's clock, in microseconds.
+const CLOCK: u64 = 1_800_000_000_000_000;
+/// It does not tell what it is.
+const SILENT: &str = "REIGN the server does not tell its run_id, its role and its master_replid";
+
+fn with_grace(servers: usize, voters: usize) -> Bench {
+    let mut bench = Bench::new(servers, settings(voters));
+    let prefix = Box::default();
+    bench.machine.keeps_grace(Grace { longest_ttl: TTL, prefix, script: REIGN });
+    bench.is_told = true;
+    bench
+}
+
+/// What a server says that tells of nothing, in the order of what it is asked.
+fn other(command: &[Bytes]) -> Frame {
+    match &command[0][..] {
+        b"SUBSCRIBE" | b"CLIENT" => error("NOPERM of a test"),
+        _ => greeting(command, ""),
+    }
+}
+
+fn is_look(command: &[Bytes]) -> bool {
+    command[0] == "EVAL" && command[1] == REIGN.text
+}
+
+fn is_call(command: &[Bytes], script: Script) -> bool {
+    command.get(1).is_some_and(|word| word[..] == *script.digest)
+}
+
+/// A server that has reigned for this long.
+fn reigns(command: &[Bytes], for_secs: u64) -> Frame {
+    let began = CLOCK - for_secs * 1_000_000;
+    let words = [stamp(command), bulk(format!("run id {began}")), bulk(CLOCK.to_string())];
+    Frame::Array(words.into())
+}
+
+/// It is met, and has reigned for this long.
+fn meet(bench: &mut Bench, server: usize, for_secs: u64) {
+    bench.dial(server, Login::default());
+    while bench.machine.links[server].met.reign.is_none() {
+        for command in bench.said(server) {
+            let reply = match is_look(&command) {
+                true => reigns(&command, for_secs),
+                false => other(&command),
+            };
+            bench.reply(server, &reply);
+        }
+    }
+}
+
+/// It does what it is asked.
+fn answer(command: &[Bytes]) -> Vec<Frame> {
+    vec![match &command[0][..] {
+        _ if is_look(command) => reigns(command, 60),
+        b"EVALSHA" => stamp(command),
+        _ => other(command),
+    }]
+}
+
+fn is_granted(bench: &mut Bench, id: LeaseId) -> bool {
+    bench.machine.poll_acquire(id, &Context::from_waker(Waker::noop())) == Poll::Ready(Ok(()))
+}
+
+#[test]
+fn holders_say_in_batches_that_they_hold_and_each_is_answered_for_itself() {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    let held: Vec<LeaseId> = (0..20).map(|at| acquire(&mut bench, &[b'a' + at])).collect();
+    bench.answer(0, answer);
+    assert!(held.iter().all(|id| is_granted(&mut bench, *id)));
+    bench.close(0);
+    meet(&mut bench, 0, 1);
+    let repair = bench.machine.settings().scripts.repair;
+    let by = (CLOCK + 9_000_000).to_string();
+    let (mut counts, mut refused) = (Vec::new(), Vec::new());
+    bench.answer(0, |command| {
+        if !is_call(command, repair) {
+            return vec![other(command)];
+        }
+        let count: usize = text(&command[2..3]).parse().unwrap();
+        let (keys, words) = command[3..].split_at(count);
+        assert_eq!((words.len(), &words[words.len() - 2][..]), (count / 2 * 3 + 2, by.as_bytes()));
+        counts.push(count / 2);
+        // The second of each is another's.
+        refused.push(keys[2].clone());
+        let kept = (0..count / 2).map(|at| Frame::Integer(i64::from(at != 1)));
+        vec![Frame::Array([stamp(command)].into_iter().chain(kept).collect())]
+    });
+    assert_eq!(counts, [16, 4]);
+    for (at, id) in (0..20).zip(held) {
+        let is_held = bench.machine.state(id).is_some_and(LeaseState::is_held);
+        assert_eq!(is_held, !refused.contains(&Bytes::copy_from_slice(&[b'a' + at])), "{at}");
+    }
+}
+
+#[test]
+fn one_of_several_that_did_not_say_since_when_it_reigns_is_asked_again_for_each_lock() {
+    let mut bench = with_grace(3, 3);
+    for server in 0..2 {
+        meet(&mut bench, server, 60);
+    }
+    bench.dial(2, Login::default());
+    let acquire_script = bench.machine.settings().scripts.acquire;
+    // What it is asked, each time that it is: for its reign, and for a lock.
+    let asked = |bench: &mut Bench, says: bool| {
+        let mut asked = (0, 0);
+        bench.answer(2, |command| {
+            asked.0 += usize::from(is_look(command));
+            asked.1 += usize::from(is_call(command, acquire_script));
+            vec![match () {
+                () if is_look(command) && says => reigns(command, 60),
+                () if is_look(command) => error(SILENT),
+                () if is_call(command, acquire_script) => stamp(command),
+                () => other(command),
+            }]
+        });
+        asked
+    };
+    assert_eq!(asked(&mut bench, false), (1, 0));
+    for (name, says, is_asked) in
+        [(b"a", false, (1, 0)), (b"b", true, (1, 0)), (b"c", true, (0, 1))]
+    {
+        // One that failed is asked again after a while.
+        bench.pass(Duration::from_secs(1));
+        let id = acquire(&mut bench, name);
+        for server in 0..2 {
+            bench.answer(server, answer);
+        }
+        assert!(is_granted(&mut bench, id), "a quorum does without it");
+        assert_eq!(asked(&mut bench, says), is_asked);
+    }
+}
+
+#[test]
+fn where_a_lock_and_its_counter_are_at_two_servers_its_holder_extends_it() {
+    let mut bench = with_grace(2, 1);
+    bench.machine.routes_by(ROUTING);
+    for server in 0..2 {
+        bench.dial(server, Login::default());
+        bench.answer(server, |command| vec![other(command)]);
+    }
+    let serves = |_| Some(0);
+    bench.machine.route(&["0".into(), "1".into()], &serves, bench.now);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, answer);
+    assert!(is_granted(&mut bench, id));
+    bench.close(0);
+    meet(&mut bench, 0, 1);
+    let scripts = bench.machine.settings().scripts;
+    let (mut repairs, mut extensions) = (0, 0);
+    bench.answer(0, |command| {
+        repairs += usize::from(is_call(command, scripts.repair));
+        extensions += usize::from(is_call(command, scripts.extend));
+        assert!(repairs < 2, "it would be refused again and again");
+        vec![match () {
+            () if is_call(command, scripts.repair) => error("TRYAGAIN they are apart"),
+            () if is_call(command, scripts.extend) => stamp(command),
+            () => other(command),
+        }]
+    });
+    assert_eq!((repairs, extensions), (1, 1));
+    assert!(bench.machine.state(id).is_some_and(LeaseState::is_held));
+}
