@@ -11,7 +11,7 @@ use super::caller::LONGEST;
 use super::issued::{SHARED, duties};
 use crate::history::{At, Lease};
 
-/// Names are to be had again so long after their longest TTL.
+/// Names are to be had again so long after their longest TTL, since a successor was named.
 const A_MOMENT: Duration = Duration::from_secs(1);
 /// A holder that learns of the successor so long before its lease ends is to keep the lease.
 const IN_TIME: Duration = Duration::from_secs(1);
@@ -90,8 +90,10 @@ impl Course {
             let waited = after(had, promoted);
             let met = learned(None).map(|at| after(at, promoted)).unwrap_or_default();
             judged.longest("longest: ms until a process reached the successor", met);
+            let since_told = after(had, agreed.max(promoted));
             judged.longest("longest: ms until names were had again", waited);
-            if waited > LONGEST + A_MOMENT {
+            judged.longest("longest: the same since all were told", since_told);
+            if since_told > LONGEST + A_MOMENT {
                 judged.count("names had again late");
                 let stalled = stalled(begun, had);
                 judged.outliers.push(format!(
