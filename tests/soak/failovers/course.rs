@@ -27,10 +27,10 @@ pub(crate) struct Failover {
     /// A replica said that it is the primary.
     pub(crate) promoted: At,
     pub(crate) successor: u16,
-    /// All Sentinels named the successor, or the node itself.
+    /// All Sentinels, or the nodes, named the successor, and the other was no primary any more.
     pub(crate) agreed: At,
-    /// Names that nobody held were granted again.
-    pub(crate) had: At,
+    /// Names that nobody held were granted again: the first and the last.
+    pub(crate) had: [At; 2],
 }
 
 /// A lock that was lost.
@@ -78,7 +78,7 @@ impl Course {
         let after = |at: At, from: At| at.saturating_sub(from);
         let ends = self.failovers.iter().skip(1).map(|next| next.begun).chain([At::MAX]);
         for (failover, end) in self.failovers.iter().zip(ends) {
-            let Failover { begun, promoted, successor, agreed, had } = *failover;
+            let Failover { begun, promoted, successor, agreed, had: [first_had, had] } = *failover;
             let learned = |process: Option<usize>| {
                 let is_it = |it: &&(usize, u16, At)| {
                     process.is_none_or(|process| it.0 == process)
@@ -88,17 +88,24 @@ impl Course {
                 self.learned.iter().find(is_it).map(|it| it.2)
             };
             let waited = after(had, promoted);
-            let met = learned(None).map(|at| after(at, promoted)).unwrap_or_default();
-            judged.longest("longest: ms until a process reached the successor", met);
-            let since_told = after(had, agreed.max(promoted));
-            judged.longest("longest: ms until names were had again", waited);
-            judged.longest("longest: the same since all were told", since_told);
+            let met = learned(None).map(|at| after(at, agreed)).unwrap_or_default();
+            judged
+                .longest("longest: ms since all were told until a process met the successor", met);
+            let since_told = after(had, agreed);
+            judged.longest("longest: ms since the promotion until names were had again", waited);
+            judged
+                .longest("longest: ms since all were told until names were had again", since_told);
+            if first_had < begun + LONGEST {
+                judged.broken.push(format!(
+                    "a name was had at {first_had:.3?}, in the grace after a promotion at {promoted:.3?}"
+                ));
+            }
             if since_told > LONGEST + A_MOMENT {
                 judged.count("names had again late");
                 let stalled = stalled(begun, had);
                 judged.outliers.push(format!(
                     "{promoted:.3?}: names were had again {waited:.3?} after the promotion, of which all were told \
-                     after {:.3?} and the first process met it after {met:.3?}; the machine stood still for \
+                     after {:.3?} and the first process met it {met:.3?} later; the machine stood still for \
                      {stalled:.3?}",
                     after(agreed, promoted)
                 ));
@@ -191,8 +198,13 @@ mod tests {
     }
 
     fn judged(until: u64, lost: Option<u64>, learned: Option<u64>, stalled: u64) -> Judged {
-        let failover =
-            Failover { begun: at(10), promoted: at(12), successor: 7, agreed: at(12), had: at(19) };
+        let failover = Failover {
+            begun: at(10),
+            promoted: at(12),
+            successor: 7,
+            agreed: at(12),
+            had: [at(19); 2],
+        };
         let (name, client, part, token) = (0, 9, Part::Whole, 1);
         let (begun, granted, until) = (at(8), at(9), at(until));
         let lease =
@@ -233,14 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_had_again_late_are_told() {
+    fn names_that_are_had_in_the_grace_are_found_and_those_that_are_late_are_told() {
         let late = |had| {
-            let failover =
-                Failover { begun: at(0), promoted: at(1), successor: 7, agreed: at(1), had };
+            let (begun, promoted, agreed, had) = (at(0), at(1), at(2), [had; 2]);
+            let failover = Failover { begun, promoted, successor: 7, agreed, had };
             let course = Course { failovers: vec![failover], ..Course::default() };
-            course.judge(&[], |_, _| at(0)).outliers.len()
+            let judged = course.judge(&[], |_, _| at(0));
+            (judged.outliers.len(), judged.broken.len())
         };
-        let last = at(1) + LONGEST + A_MOMENT;
-        assert_eq!((late(last), late(last + NAP)), (0, 1));
+        let last = at(2) + LONGEST + A_MOMENT;
+        assert_eq!([last, last + NAP].map(late), [(0, 0), (1, 0)]);
+        assert_eq!([LONGEST, LONGEST - NAP].map(late), [(0, 0), (0, 1)]);
     }
 }

@@ -207,9 +207,12 @@ impl Service {
             self.kill(master);
         }
         let (first, promoted) = self.promotes(stage, &replicas, is_asked);
-        let probing = probe.map(|locker| runtime.spawn(all_had(locker.clone(), Arc::clone(stage))));
         let successor = self.agrees(stage, master, first);
+        if !is_killed {
+            until(stage, "the other follows", || !is_primary(self.server(master)));
+        }
         let agreed = stage.now();
+        let probing = probe.map(|locker| runtime.spawn(all_had(locker.clone(), Arc::clone(stage))));
         replicas.iter().for_each(|port| log_in_as(self.server(*port), ""));
         if is_killed {
             self.restart(master, successor);
@@ -226,8 +229,8 @@ fn asked(locker: &Locker, name: usize) -> Acquire {
     locker.lock(key(name)).ttl(TTL_LONG).into_future()
 }
 
-/// When the last of the locks is granted that nobody holds.
-async fn all_had(locker: Locker, stage: Arc<Stage>) -> At {
+/// When the first and the last of the locks are granted that nobody holds.
+async fn all_had(locker: Locker, stage: Arc<Stage>) -> [At; 2] {
     let had = |name| {
         let (locker, stage) = (locker.clone(), Arc::clone(&stage));
         async move {
@@ -245,5 +248,5 @@ async fn all_had(locker: Locker, stage: Arc<Stage>) -> At {
         }
     };
     let (freed, free) = tokio::join!(had(FREED), had(FREE));
-    freed.max(free)
+    [freed.min(free), freed.max(free)]
 }
