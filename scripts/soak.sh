@@ -6,7 +6,8 @@
 #   scripts/soak.sh 30
 #   scripts/soak.sh --machine 30      locks alone, on what serves a default build: see ARCHITECTURE.md
 #   scripts/soak.sh --failovers 1000
-#   scripts/soak.sh --graces 1000     likewise, with a grace: no lock may be held by two
+#   scripts/soak.sh --graces 1000     with a grace, by Sentinels and as many in Clusters: no lock may be held by two
+#   LEASEHOLD_SOAK_GRACE=off LEASEHOLD_SOAK_KIND=cluster scripts/soak.sh --graces 50    how many are without, in Clusters
 #   LEASEHOLD_SOAK_SEED=12345 scripts/soak.sh 1     the faults of a run that was printed
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ case ${1:-} in
     ;;
 --graces)
     what=failovers
-    export LEASEHOLD_SOAK_GRACE=on
+    export LEASEHOLD_SOAK_GRACE="${LEASEHOLD_SOAK_GRACE:-on}"
     shift
     ;;
 --machine)

@@ -124,6 +124,11 @@ impl Recorder {
         Self { origin: Instant::now(), history: Mutex::default() }
     }
 
+    /// What [`At`] is counted from.
+    pub(crate) fn origin(&self) -> Instant {
+        self.origin
+    }
+
     pub(crate) fn now(&self) -> At {
         self.origin.elapsed()
     }

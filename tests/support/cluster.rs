@@ -25,7 +25,7 @@ pub struct Cluster {
     nodes: Vec<Node>,
     builder: Builder,
     // Last: the next may start once this one's nodes are gone.
-    _turn: Turn,
+    _turn: Option<Turn>,
 }
 
 impl Cluster {
@@ -49,8 +49,16 @@ impl Cluster {
         Self::start_nodes(builder, masters, masters)
     }
 
+    /// Three masters, of which the first has a replica, however many clusters there are: their nodes may be slow.
+    pub fn start_beside_others() -> Self {
+        Self::form_of(&RedisServer::builder(), MASTERS, MASTERS + 1, None)
+    }
+
     fn start_nodes(builder: &Builder, masters: usize, nodes: usize) -> Self {
-        let turn = Turn::wait();
+        Self::form_of(builder, masters, nodes, Some(Turn::wait()))
+    }
+
+    fn form_of(builder: &Builder, masters: usize, nodes: usize, turn: Option<Turn>) -> Self {
         let builder = builder.clone();
         let nodes = std::thread::scope(|scope| {
             let starting: Vec<_> =

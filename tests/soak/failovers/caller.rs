@@ -9,6 +9,7 @@ use leasehold_testing::leases::Part;
 use tokio::time::sleep;
 
 use super::PROCESSES;
+use super::course::Lost;
 use super::issued::{PERMITS, SHARED, Stage, WANTED};
 use crate::history::{At, Lease};
 use crate::prng::Prng;
@@ -17,11 +18,11 @@ use crate::prng::Prng;
 pub(crate) const LIMIT: u32 = 3;
 /// Each caller has a TTL of its own: so no lease is passed on within a process, where a token may be below
 /// that of an owner that came in because servers had lost it (docs/guarantees.md).
-const TTL_MS: u64 = 700;
+const TTL: Duration = Duration::from_millis(700);
 /// Where leases are to outlive a failover.
-const TTL_LONG_MS: u64 = 6_000;
+pub(crate) const TTL_LONG: Duration = Duration::from_millis(4500);
 /// No lease lasts longer.
-pub(crate) const LONGEST: Duration = Duration::from_secs(7);
+pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 /// How often a holder looks whether it holds.
 const LOOKS: Duration = Duration::from_millis(20);
 
@@ -37,8 +38,9 @@ pub(crate) struct Caller {
     pub(crate) lease: usize,
 }
 
-fn key(name: usize) -> String {
-    format!("failovers:{name}")
+/// All in one slot, of the first of three masters.
+pub(crate) fn key(name: usize) -> String {
+    format!("{{failovers:2}}:{name}")
 }
 
 impl Caller {
@@ -65,11 +67,15 @@ impl Caller {
         while self.stage.is_night.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(1)).await;
         }
-        if self.prng.percent(5) && !self.stage.is_long {
+        let is_long = self.stage.is_long;
+        if self.prng.percent(if is_long { 30 } else { 5 }) {
             let victim = (self.process + 1) % PROCESSES;
-            let request = self.locker.lock(key(victim)).steal();
+            let (request, how) = match is_long {
+                true => (self.locker.try_lock(key(victim)), "taken from beside"),
+                false => (self.locker.lock(key(victim)).steal(), "stolen"),
+            };
             let own = std::mem::replace(&mut self.name, victim);
-            if let Some(guard) = self.take(Part::Whole, request, "stolen").await {
+            if let Some(guard) = self.take(Part::Whole, request, how).await {
                 self.end(guard).await;
             }
             self.name = own;
@@ -136,8 +142,8 @@ impl Caller {
     async fn take(&mut self, part: Part, request: LockRequest, how: &'static str) -> Option<Guard> {
         let (label, number) =
             (self.stage.label(), u64::try_from(self.number).expect("it is small"));
-        let shortest = if self.stage.is_long { TTL_LONG_MS } else { TTL_MS };
-        let ttl = Duration::from_millis(shortest + 10 * number);
+        let shortest = if self.stage.is_long { TTL_LONG } else { TTL };
+        let ttl = shortest + Duration::from_millis(10 * number);
         let request = request.ttl(ttl).label(label.to_string()).into_future();
         let begun = self.now();
         match request.await {
@@ -177,16 +183,14 @@ impl Caller {
 
     async fn hold(&self, guard: &Guard, time: Duration) {
         let end = self.now() + time;
+        let mut ends = self.now() + guard.remaining();
         while self.looks(guard) && self.now() < end {
+            ends = ends.max(self.now() + guard.remaining());
             sleep(LOOKS.min(time)).await;
         }
-        if self.stage.is_long && time > LOOKS {
-            self.stage.recorder.count(match (self.name, guard.is_lost()) {
-                (SHARED | PERMITS, true) => "held for long: shares lost",
-                (SHARED | PERMITS, false) => "held for long: shares kept",
-                (_, true) => "held for long: locks lost",
-                (_, false) => "held for long: locks kept",
-            });
+        if let Some(why) = guard.loss() {
+            let lost = Lost { at: self.now(), ends, why };
+            self.stage.course().lost.insert(self.lease, lost);
         }
     }
 
@@ -194,7 +198,7 @@ impl Caller {
     async fn end(&mut self, guard: Guard) {
         let time = match self.prng.within(0..40) {
             0 => self.prng.millis(100..900),
-            1..=6 if self.stage.is_long => self.prng.millis(500..5000),
+            1..=6 if self.stage.is_long => self.prng.millis(500..4000),
             _ => self.prng.millis(0..4),
         };
         self.hold(&guard, time).await;

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use leasehold::{Error, ErrorKind, Guard};
 use leasehold_testing::leases::{self, Part};
 
 use super::caller::LIMIT;
+use super::course::{Course, Judged, stalled};
 use super::{PROCESSES, has_grace};
 use crate::history::{At, Lease, Recorder};
 
@@ -18,6 +19,9 @@ pub(crate) const WANTED: usize = PROCESSES;
 pub(crate) const SHARED: usize = PROCESSES + 1;
 /// Has permits.
 pub(crate) const PERMITS: usize = PROCESSES + 2;
+/// Nobody holds them, and they are asked for after a failover: one was held until shortly before.
+pub(crate) const FREED: usize = PROCESSES + 3;
+pub(crate) const FREE: usize = PROCESSES + 4;
 /// Of grants that a failover is waited for with: one of each name, and of a writer of the shared one.
 const WAITED_FOR: usize = PROCESSES + 4;
 
@@ -39,6 +43,7 @@ pub(crate) struct Stage {
     pub(crate) is_long: bool,
     labels: AtomicU64,
     issued: Mutex<Issued>,
+    course: Mutex<Course>,
     /// When the last of the grants were asked for, in microseconds.
     asked: [AtomicU64; WAITED_FOR],
 }
@@ -65,12 +70,17 @@ impl Stage {
             is_long,
             labels: AtomicU64::new(0),
             issued: Mutex::default(),
+            course: Mutex::default(),
             asked: Default::default(),
         }
     }
 
     pub(crate) fn now(&self) -> At {
         self.recorder.now()
+    }
+
+    pub(crate) fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().expect("nobody panicked")
     }
 
     pub(crate) fn label(&self) -> u64 {
@@ -151,6 +161,15 @@ impl Stage {
         for crowd in crowds.iter().filter(|_| self.is_long && has_grace()).take(SHOWN_MAX) {
             tell("held together:");
             crowd.iter().for_each(|lease| tell(&format!("    {}", told(lease))));
+        }
+        if has_grace() {
+            let origin = self.recorder.origin();
+            let judged =
+                self.course().judge(&issued.leases, |from, to| stalled(origin + from, origin + to));
+            let Judged { broken, outliers, counts } = judged;
+            outliers.iter().for_each(|line| println!("{line}"));
+            broken.iter().for_each(|line| tell(line));
+            history.counts.extend(counts);
         }
         history.counts.insert("checked: tokens", count(issued.leases.len()));
         history.counts.insert("checked: steals", count(issued.steals.len()));

@@ -1,17 +1,17 @@
 //! Servers whose counters are set back, each in its way.
 
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use leasehold::{ErrorKind, Locker};
-use leasehold_testing::sentinel::Setup;
-use leasehold_testing::{RedisServer, Sentinels, soon};
-use tokio::runtime::Handle;
+use leasehold::{ErrorKind, Event, Locker, Observer};
+use leasehold_testing::{RedisServer, soon};
 
 use super::caller::LONGEST;
 use super::has_grace;
 use super::issued::Stage;
+use super::service::Service;
 use crate::prng::Prng;
 
 /// How long nobody is granted anything before counters are set back: longer than a request has the proposal that
@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     ReplicaOf,
     /// A replica that Sentinels promote, with or without a SIGKILL of the master; most of them have not heard all.
     Sentinels,
+    /// The same in a Cluster, by itself or by `CLUSTER FAILOVER TAKEOVER`; with leases that outlive it, alone.
+    Cluster,
 }
 
 impl FromStr for Kind {
@@ -39,6 +41,7 @@ impl FromStr for Kind {
             "snapshot" => Ok(Self::Snapshot),
             "replicaof" => Ok(Self::ReplicaOf),
             "sentinel" => Ok(Self::Sentinels),
+            "cluster" => Ok(Self::Cluster),
             _ => Err(()),
         }
     }
@@ -50,6 +53,7 @@ impl Kind {
             Self::Snapshot => "failovers: older snapshots",
             Self::ReplicaOf => "failovers: demoted and promoted again",
             Self::Sentinels => "failovers: by Sentinels",
+            Self::Cluster => "failovers: in a Cluster",
         }
     }
 }
@@ -58,11 +62,11 @@ pub(crate) enum Servers {
     Snapshot(RedisServer),
     /// The one with the clients, and the other.
     ReplicaOf(RedisServer, RedisServer),
-    Sentinels(Box<Sentinels>),
+    Service(Service),
 }
 
 /// Waits for what has no event, unless it is over because something has failed.
-fn until(stage: &Stage, what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(stage: &Stage, what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !stage.is_over.load(Ordering::Relaxed) && !condition() {
         assert!(started.elapsed() < STEP, "still not true: {what}");
@@ -70,12 +74,22 @@ fn until(stage: &Stage, what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn follow(replica: &RedisServer, master: &RedisServer) {
+pub(crate) fn follow(replica: &RedisServer, master: &RedisServer) {
     replica.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
 }
 
-fn is_linked(replica: &RedisServer) -> bool {
+pub(crate) fn is_linked(replica: &RedisServer) -> bool {
     replica.cli_text(&["INFO", "replication"]).contains("master_link_status:up")
+}
+
+fn learning(process: usize, stage: Arc<Stage>) -> impl Observer {
+    move |event: &Event<'_>| {
+        if let Event::PrimaryChanged { server, .. } = event {
+            let port = server.rsplit(':').next().and_then(|port| port.parse().ok());
+            let learned = (process, port.expect("an address has a port"), stage.now());
+            stage.course().learned.push(learned);
+        }
+    }
 }
 
 impl Servers {
@@ -85,34 +99,26 @@ impl Servers {
         match kind {
             Kind::Snapshot => Self::Snapshot(builder.start()),
             Kind::ReplicaOf => Self::ReplicaOf(builder.clone().start(), builder.start()),
-            Kind::Sentinels => {
-                // Nobody but this program has a replica promoted.
-                let down_after_ms = 120_000;
-                let sentinels = Sentinels::start_as(Setup { down_after_ms, ..Setup::default() });
-                // Else each step of a failover takes up to ten seconds.
-                for sentinel in 0..sentinels.sentinel_ports().len() {
-                    let periods =
-                        ["INFO-PERIOD", "500", "PUBLISH-PERIOD", "300", "TILT-PERIOD", "1000"];
-                    let set =
-                        sentinels.ask(sentinel, &[&["SENTINEL", "DEBUG"], &periods[..]].concat());
-                    assert!(set.error().is_none(), "{set:?}");
-                }
-                Self::Sentinels(Box::new(sentinels))
-            }
+            Kind::Sentinels => Self::Service(Service::sentinels()),
+            Kind::Cluster => Self::Service(Service::cluster()),
         }
     }
 
-    pub(crate) async fn locker(&self) -> Locker {
+    /// Of a process, which notes when it learns of a new primary.
+    pub(crate) async fn locker(&self, process: usize, stage: &Arc<Stage>) -> Locker {
         let url = match self {
             Self::Snapshot(server) | Self::ReplicaOf(server, _) => server.url(),
-            Self::Sentinels(sentinels) => sentinels.url(),
+            Self::Service(service) => service.url(),
         };
         let connecting = async {
             loop {
                 let builder = Locker::builder().nodes([url.clone()]);
                 let builder = builder.command_timeout(Duration::from_millis(500));
                 let builder = match has_grace() {
-                    true => builder.ttl(LONGEST).failover_grace(true),
+                    true => builder
+                        .ttl(LONGEST)
+                        .failover_grace(true)
+                        .observer(learning(process, Arc::clone(stage))),
                     false => builder,
                 };
                 match builder.connect_timeout(Duration::from_millis(500)).connect().await {
@@ -126,7 +132,12 @@ impl Servers {
 
     /// Sets the counters back once each kind of token was issued, and waits until each is issued again.
     /// Blocks, and must be called inside a runtime.
-    pub(crate) fn fail_over(&mut self, stage: &Stage, prng: &mut Prng) {
+    pub(crate) fn fail_over(
+        &mut self,
+        stage: &Arc<Stage>,
+        prng: &mut Prng,
+        probe: Option<&Locker>,
+    ) {
         match self {
             Self::Snapshot(server) => {
                 std::thread::sleep(prng.millis(0..200));
@@ -137,7 +148,7 @@ impl Servers {
                 server.restart();
             }
             Self::ReplicaOf(server, other) => demote_and_promote(server, other, stage, prng),
-            Self::Sentinels(sentinels) => promote_another(sentinels, stage, prng),
+            Self::Service(service) => service.fail_over(stage, prng, probe),
         }
         stage.recorder.note("failed over".to_owned());
         use_on(stage, prng, "after the failover");
@@ -145,7 +156,7 @@ impl Servers {
 }
 
 /// Until each kind of token was asked for and issued, and a moment longer.
-fn use_on(stage: &Stage, prng: &mut Prng, when: &str) {
+pub(crate) fn use_on(stage: &Stage, prng: &mut Prng, when: &str) {
     let now = stage.now();
     until(stage, &format!("tokens of each kind {when}"), || stage.has_all_since(now));
     std::thread::sleep(prng.millis(0..100));
@@ -167,41 +178,4 @@ fn demote_and_promote(server: &RedisServer, other: &RedisServer, stage: &Stage, 
     std::thread::sleep(rest.saturating_sub(demoted.elapsed()));
     server.cli(&["REPLICAOF", "NO", "ONE"]);
     stage.is_night.store(false, Ordering::Relaxed);
-}
-
-/// What a replica logs in with: nothing, or what is refused.
-fn log_in_as(sentinels: &Sentinels, port: u16, user: &str) {
-    let mut client = sentinels.server(port).client();
-    for setting in ["masteruser", "masterauth"] {
-        client.try_call(&["CONFIG", "SET", setting, user]).ok();
-    }
-}
-
-fn promote_another(sentinels: &mut Sentinels, stage: &Stage, prng: &mut Prng) {
-    let runtime = Handle::current();
-    let master = runtime.block_on(sentinels.wait_until_all_follow_one());
-    let ports = sentinels.servers().iter().map(RedisServer::port);
-    let replicas: Vec<u16> = ports.filter(|port| *port != master).collect();
-    until(stage, "all replicas are linked", || {
-        replicas.iter().all(|port| sentinels.replication_shows(*port, "master_link_status:up"))
-    });
-    if prng.percent(75) {
-        // From here on they hear of nothing.
-        replicas.iter().for_each(|port| log_in_as(sentinels, *port, "nobody"));
-        sentinels.server(master).cli(&["CLIENT", "KILL", "TYPE", "replica"]);
-        use_on(stage, prng, "that no replica hears of");
-    }
-    let is_killed = prng.percent(40);
-    if is_killed {
-        sentinels.kill_master();
-    }
-    stage.recorder.note(format!("promotion begins, the master is killed: {is_killed}"));
-    runtime.block_on(sentinels.failover());
-    let promoted = runtime.block_on(sentinels.wait_for_master_other_than(master));
-    replicas.iter().for_each(|port| log_in_as(sentinels, *port, ""));
-    if is_killed {
-        sentinels.restart(master);
-        // The Sentinels would tell it later.
-        follow(sentinels.server(master), sentinels.server(promoted));
-    }
 }
