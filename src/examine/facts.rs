@@ -225,5 +225,13 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
+/// The reply of TIME, in microseconds since 1970.
+pub(super) fn time(reply: &Frame) -> Option<i64> {
+    let Frame::Array(items) = reply.value() else { return None };
+    let number = |frame: &Frame| std::str::from_utf8(frame.as_bytes()?).ok()?.parse::<i64>().ok();
+    let [seconds, micros] = &items[..] else { return None };
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::facts::{ClockReading, Facts, Fields, Reading};
+use super::facts::{ClockReading, Facts, Fields, Reading, time};
 use super::failover::NODE_TIMEOUT;
 use super::reign;
 use super::scratch::{Scratch, are_channels_denied, hearing};
@@ -172,14 +172,6 @@ fn add_setting(all: Reading<Fields>, reply: &Frame) -> Reading<Fields> {
         (Reading::Known(_), Some(text)) => Reading::Refused(ServerError::new(text)),
         (all, _) => all,
     }
-}
-
-/// The reply of TIME, in microseconds since 1970.
-pub(super) fn time(reply: &Frame) -> Option<i64> {
-    let Frame::Array(items) = reply.value() else { return None };
-    let number = |frame: &Frame| std::str::from_utf8(frame.as_bytes()?).ok()?.parse::<i64>().ok();
-    let [seconds, micros] = &items[..] else { return None };
-    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::facts::{Facts, Fields, Reading, Signs, shown};
-use super::gather::time;
+use super::facts::{Facts, Fields, Reading, Signs, shown, time};
 use super::report::{Check, Finding};
 use crate::names::Key;
 use crate::net::refusal::{Code, ServerError};

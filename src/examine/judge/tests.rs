@@ -76,7 +76,7 @@ fn fit() -> Facts {
 /// By the clock of a server, in microseconds.
 const CLOCK: u64 = 1_800_000_000_000_000;
 
-/// Its marker says that it has reigned for so many seconds, if there is one; of another run where it says so.
+/// Its marker says for how many seconds it has reigned, if there is one; of another run where it says so.
 fn signs(facts: &Facts, secs: Option<u64>, is_anothers: bool) -> Option<Signs> {
     let field = |section: &Reading<Fields>, name| section.known()?.get(name).map(str::to_owned);
     let run = field(&facts.server, "run_id").filter(|_| !is_anothers).unwrap_or_default();

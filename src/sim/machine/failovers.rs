@@ -109,8 +109,8 @@ impl World {
         self.clients[client].wires[0].as_mut().expect("it is connected")
     }
 
-    /// It is connected anew, and has asked since when the server is the primary.
-    fn looks_anew(&mut self, client: usize) {
+    /// It is connected again, and has asked since when the server is the primary.
+    fn looks_again(&mut self, client: usize) {
         self.cut(client, 0);
         self.run_until("a connection", |world| {
             let wire = world.clients[client].wires[0].as_ref();
@@ -290,9 +290,9 @@ fn restarts_without_memory() {
     world.servers[0].start();
     world.pass(Duration::from_secs(1));
     assert!(!world.tries(1));
-    // The marker lies in the future: a reign begins anew.
+    // The marker lies in the future: a reign begins again.
     world.servers[0].step_wall(-20_000_000);
-    world.looks_anew(1);
+    world.looks_again(1);
     world.pass(LONG * 2);
     assert!(world.is_held(0, held) && !world.tries(1));
     world.gives_back(0, held);
@@ -326,7 +326,7 @@ fn is_told_late() {
     world.clients[0].is_paused = true;
     world.fail_over(Connections::End);
     world.pass(LONG - Duration::from_millis(700));
-    world.looks_anew(1);
+    world.looks_again(1);
     world.wire(1).held_until = NOW_MICROS.get() + 400_000;
     world.tries_until_granted(1);
 }
@@ -379,7 +379,7 @@ fn meets_a_replica() {
     let told = world.servers[0].demote(true);
     world.tell(told);
     world.pass(DEMOTED);
-    world.looks_anew(1);
+    world.looks_again(1);
     world.pass(Duration::from_millis(20));
     world.servers[0].promote();
     world.tries_until_granted(1);
@@ -439,7 +439,7 @@ fn is_told_badly(harm: Harm) {
     world.holds(0, &FENCED);
     world.clients[0].is_paused = true;
     world.fail_over(Connections::End);
-    world.looks_anew(1);
+    world.looks_again(1);
     world.faults.clear();
     let run = world.wire(1).run;
     world.run_until("an answer", |world| world.wire(1).run > run);

@@ -11,7 +11,7 @@ use super::caller::LONGEST;
 use super::issued::{SHARED, duties};
 use crate::history::{At, Lease};
 
-/// Names are to be had again so long after their longest TTL, since a successor was named.
+/// Names are to be free again this long after their longest TTL, since a successor was named.
 const A_MOMENT: Duration = Duration::from_secs(1);
 /// A holder that learns of the successor so long before its lease ends is to keep the lease.
 const IN_TIME: Duration = Duration::from_secs(1);
