@@ -198,7 +198,7 @@ fn connect_unix(path: &Path) -> io::Result<TcpStream> {
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
 
-    // Where it can be had at once, a program that is started meanwhile does not inherit the socket.
+    // Where the flag can be set at once, a program that is started meanwhile does not inherit the socket.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let flags = SocketFlags::CLOEXEC;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
