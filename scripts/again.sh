@@ -3,7 +3,7 @@
 #
 # A test that fails is run once more, alone. Tests on real servers share two cores in CI, and some of
 # them meet a stall there that they do not meet elsewhere. A test that passes the second time is
-# named in a line "UNSTEADY", for somebody to look into; one that fails twice fails the program, and
+# named in a line "UNSTEADY", for somebody to look into (tests/unsteady.md); one that fails twice fails the program, and
 # so do more than three that fail at all.
 set -uo pipefail
 
