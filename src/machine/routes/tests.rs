@@ -366,7 +366,7 @@ fn markers(bench: &mut Bench, server: usize) -> Vec<String> {
 
 #[test]
 fn a_server_that_took_over_is_asked_for_the_marker_of_all_its_slots_once_they_are_known() {
-    let [of_all, of_one] = [0, 97].map(|number| format!("{{leasehold:{number}}}:reign"));
+    let (of_all, of_one) = ("{leasehold:0}:reign", "{leasehold:97}:reign");
     for is_answered in [true, false] {
         let mut bench = Bench::new(2, settings(1));
         let longest_ttl = Duration::from_secs(10);
@@ -375,7 +375,7 @@ fn a_server_that_took_over_is_asked_for_the_marker_of_all_its_slots_once_they_ar
         bench.dial(0, Login::default());
         markers(&mut bench, 0);
         lead(&mut bench, |_| Some(0));
-        assert_eq!(markers(&mut bench, 0), [of_all.clone()]);
+        assert_eq!(markers(&mut bench, 0), [of_all]);
         acquire(&mut bench, b"a");
         the_one(&mut bench, 0);
         refuse(&mut bench, 0, "MOVED 97 1");
@@ -390,12 +390,12 @@ fn a_server_that_took_over_is_asked_for_the_marker_of_all_its_slots_once_they_ar
         }
         // It is known to have one slot: all of this have met it so.
         if is_answered {
-            assert_eq!(markers(&mut bench, 1), [of_one.clone()]);
+            assert_eq!(markers(&mut bench, 1), [of_one]);
             lead(&mut bench, |_| Some(1));
-            assert_eq!(markers(&mut bench, 1), [of_all.clone()]);
+            assert_eq!(markers(&mut bench, 1), [of_all]);
         } else {
             lead(&mut bench, |_| Some(1));
-            assert_eq!(markers(&mut bench, 1), [of_one.clone(), of_all.clone()]);
+            assert_eq!(markers(&mut bench, 1), [of_one, of_all]);
         }
     }
 }
