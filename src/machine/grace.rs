@@ -133,6 +133,16 @@ impl Machine {
         (self.grace.as_ref().map_or("", |grace| grace.script.text), self.marker(server))
     }
 
+    /// The map is another, and so may be the marker of a server: of one that took over, a single slot may have been known.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) fn looks_anew(&mut self, now: Moment) {
+        for server in 0..self.links.len() {
+            let met = &mut self.links[server].met;
+            met.is_outdated = met.asked_at.is_some();
+            self.look(server, now);
+        }
+    }
+
     /// The marker of a server; none while no slot of it is known.
     fn marker(&self, _server: usize) -> Option<Key> {
         let prefix = &self.grace.as_ref()?.prefix;
@@ -191,6 +201,9 @@ impl Machine {
             if self.leases.get(id).is_some_and(is_queued) {
                 (self.settings.waits.again)(self, id, now);
             }
+        }
+        if std::mem::take(&mut self.links[server].met.is_outdated) {
+            self.look(server, now);
         }
         self.tell_of_meeting();
     }

@@ -28,6 +28,8 @@ pub(super) struct Met {
     pub(super) since: Moment,
     /// It has been asked then, and has not answered yet.
     pub(super) asked_at: Option<Moment>,
+    /// The map has changed since: the question may be of another marker than others ask for.
+    pub(super) is_outdated: bool,
     /// Why there is none, where the server has said that.
     pub(super) said: Option<Bytes>,
     /// Those in a queue of the server whose next question waits for the answer.

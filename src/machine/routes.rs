@@ -70,6 +70,7 @@ impl Machine {
             self.lead_leases(now);
             // Nobody has told what has become of keys on their way.
             self.changed(None, now);
+            self.looks_anew(now);
         }
         let of_none = (0..self.links.len()).filter(|at| !of_masters.contains(&number(*at)));
         of_none.collect::<Vec<_>>().into_iter().for_each(|at| self.let_go(at, now));

@@ -41,6 +41,10 @@ impl Machine {
     #[inline]
     pub(super) fn meets_reign(&mut self, _: usize, _: Moment) {}
 
+    #[cfg(feature = "cluster")]
+    #[inline]
+    pub(super) fn looks_anew(&mut self, _: Moment) {}
+
     #[inline]
     pub(super) fn must_look(&mut self, _: LeaseId, _: Moment) -> Option<usize> {
         None

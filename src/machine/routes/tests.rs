@@ -7,9 +7,10 @@ use super::super::routing::DETOURS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
-use super::super::{Alone, FENCED, Login, Options, Said};
+use super::super::{Alone, FENCED, Grace, Login, Options, Said};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
+use crate::scripts::REIGN;
 
 const TOKEN: i64 = 1_800_000_000_000_077;
 /// Two locks, the second of which the words name.
@@ -332,4 +333,69 @@ fn a_release_that_a_server_has_not_answered_goes_with_its_slot() {
     assert_eq!(name, "release");
     bench.reply(1, &stamp(&release));
     assert_eq!(bench.machine.len(), 0);
+}
+
+/// Markers have a slot each.
+const MARKED: Routing = Routing {
+    slot_of: |key| {
+        let number =
+            |key: &[u8]| text_of(key).strip_prefix("{leasehold:")?.split('}').next()?.parse().ok();
+        number(key).unwrap_or_else(|| key[0].into())
+    },
+    ..ROUTING
+};
+
+fn text_of(key: &[u8]) -> &str {
+    std::str::from_utf8(key).expect("it is readable")
+}
+
+/// The markers that a server is asked for now: it has reigned for long.
+fn markers(bench: &mut Bench, server: usize) -> Vec<String> {
+    let mut asked = Vec::new();
+    bench.answer(server, |command| {
+        match &command[0][..] {
+            b"EVAL" => {}
+            b"EVALSHA" => return vec![stamp(command)],
+            _ => return vec![greeting(command, "")],
+        }
+        asked.push(text_of(&command[3]).to_owned());
+        vec![Frame::Array([&command[4][..], b"run id 1", b"60000000"].map(bulk).into())]
+    });
+    asked
+}
+
+#[test]
+fn a_server_that_took_over_is_asked_for_the_marker_of_all_its_slots_once_they_are_known() {
+    let (of_all, of_one) = ("{leasehold:0}:reign", "{leasehold:97}:reign");
+    for is_answered in [true, false] {
+        let mut bench = Bench::new(2, settings(1));
+        let longest_ttl = Duration::from_secs(10);
+        bench.machine.keeps_grace(Grace { longest_ttl, prefix: Box::default(), script: REIGN });
+        bench.machine.routes_by(MARKED);
+        bench.dial(0, Login::default());
+        markers(&mut bench, 0);
+        lead(&mut bench, |_| Some(0));
+        assert_eq!(markers(&mut bench, 0), [of_all]);
+        acquire(&mut bench, b"a");
+        the_one(&mut bench, 0);
+        refuse(&mut bench, 0, "MOVED 97 1");
+        bench.dial(1, Login::default());
+        if !is_answered {
+            // Up to the question.
+            while !bench.machine.links[1].is_ready() {
+                for command in bench.said(1) {
+                    bench.reply(1, &greeting(&command, ""));
+                }
+            }
+        }
+        // It is known to have one slot: all of this have met it so.
+        if is_answered {
+            assert_eq!(markers(&mut bench, 1), [of_one]);
+            lead(&mut bench, |_| Some(1));
+            assert_eq!(markers(&mut bench, 1), [of_all]);
+        } else {
+            lead(&mut bench, |_| Some(1));
+            assert_eq!(markers(&mut bench, 1), [of_one, of_all]);
+        }
+    }
 }
