@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # What is sorted has the same order everywhere.
 export LC_ALL=C
 page=docs/servers.md
-columns=(single Cluster Sentinel Redlock TLS ACL wake-up shares elections "beside locks" doctor)
+columns=(single Cluster Sentinel Redlock TLS ACL wake-up shares elections "beside locks" "no scripts" doctor)
 # Modules of the test program `it`, and of `cli`.
 declare -A modules=(
     [single]="lock lease scripts lock_all lock_any"
@@ -25,6 +25,7 @@ declare -A modules=(
     [shares]="sharing"
     [elections]="elect taking"
     ["beside locks"]="limit once idempotent latch barrier register primitives"
+    ["no scripts"]="scriptless"
     [doctor]="doctor"
 )
 program_of() {
@@ -32,6 +33,9 @@ program_of() {
 }
 # What a server has no part in, and why.
 declare -A left_out=(
+    ["system no scripts"]="it does not compare in SET"
+    ["redis-6.2 no scripts"]="it does not compare in SET"
+    ["valkey-8 no scripts"]="it does not compare in SET"
     ["valkey-9 TLS"]="its package is built without it"
     ["redis-5 Cluster"]="it has no client tracking, by which a test is told of a lost key"
     ["redis-5 Sentinel"]="its Sentinels have no passwords for one another, which a test gives them"
@@ -39,6 +43,7 @@ declare -A left_out=(
     ["redis-5 ACL"]="it has no users"
     ["redis-5 wake-up"]="it has no client tracking: waiters poll"
     ["redis-5 elections"]="it has no client tracking, by which a leader or holder is told of its end"
+    ["redis-5 no scripts"]="it does not compare in SET"
     ["redis-5 doctor"]="it speaks RESP2, of which the doctor warns in every report"
 )
 
@@ -90,6 +95,7 @@ look_up() {
     local name=$1 column module failed=0
     until [ -e "$LEASEHOLD_TESTED" ]; do sleep 1; done
     for column in "${columns[@]}"; do
+        [ -z "${left_out[$name $column]:-}" ] || continue
         for module in ${modules[$column]}; do
             # "test lock::a_name .. ok", and what a test says before its end stands in a line between.
             grep -E "^test $module::.* ok\$|^NOT TRIED .*: $module::" "$LEASEHOLD_TESTED" || {

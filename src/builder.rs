@@ -7,6 +7,8 @@ mod examine;
 mod front;
 mod leases;
 mod machine;
+#[cfg(any(test, feature = "scriptless"))]
+mod scriptless;
 mod security;
 mod servers;
 #[cfg(feature = "streams")]
@@ -64,6 +66,8 @@ pub struct Builder {
     restart_quarantine: Option<bool>,
     #[cfg(any(test, feature = "grace"))]
     failover_grace: bool,
+    #[cfg(any(test, feature = "scriptless"))]
+    is_scriptless: bool,
     refuse_evicting: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
@@ -100,6 +104,8 @@ impl Builder {
             restart_quarantine: None,
             #[cfg(any(test, feature = "grace"))]
             failover_grace: false,
+            #[cfg(any(test, feature = "scriptless"))]
+            is_scriptless: false,
             refuse_evicting: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,

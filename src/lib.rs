@@ -67,6 +67,7 @@
 //! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
 //! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
 //! | `grace` | `Builder::failover_grace`: exclusion that survives the failover of one primary with asynchronous replicas |
+//! | `scriptless` | `Builder::scriptless`: locks on servers without Lua that compare in `SET` (Redis 8.4, Valkey 8.1, or later) |
 //! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
 //! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |

@@ -6,10 +6,12 @@ use super::acquire::Former;
 use super::lease::{GrantedBy, Lease};
 use super::outcome;
 use crate::error::Error;
+#[cfg(any(test, feature = "scriptless"))]
+use crate::extra::scriptless;
 #[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
 use crate::extra::takeover;
-#[cfg(any(test, feature = "sharing"))]
+#[cfg(any(test, feature = "sharing", feature = "scriptless"))]
 use crate::machine::Machine;
 use crate::policy::{End, Loss};
 use crate::spans::AcquireSpan;
@@ -33,11 +35,19 @@ impl Lease {
 
     /// A ticket has one key, which is an owner's alone.
     fn check_ticketed(&self) -> Result<(), Error> {
-        #[cfg(any(test, feature = "sharing"))]
+        #[cfg(any(test, feature = "sharing", feature = "scriptless"))]
         {
             let kind = |machine: &mut Machine| machine.kind(self.id).map(|(kind, _)| kind);
-            if self.locker.driver.look(kind).is_some_and(sharing::has_shares) {
+            let _kind = self.locker.driver.look(kind);
+            #[cfg(any(test, feature = "sharing"))]
+            if _kind.is_some_and(sharing::has_shares) {
                 return Err(Error::misuse("a ticket is of a lock that nobody has shares of"));
+            }
+            #[cfg(any(test, feature = "scriptless"))]
+            if _kind.is_some_and(scriptless::is_in_steps) {
+                return Err(Error::misuse(
+                    "a ticket takes scripts, and this locker does without: leave Builder::scriptless out",
+                ));
             }
         }
         if self.names().nth(1).is_some() {

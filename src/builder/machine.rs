@@ -14,6 +14,8 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "cluster")]
 use crate::extra::cluster::ROUTING;
+#[cfg(any(test, feature = "scriptless"))]
+use crate::extra::scriptless::in_the_place_of;
 use crate::extra::{self, QUEUE};
 use crate::fingerprint::{fingerprint, rank};
 #[cfg(any(test, feature = "grace"))]
@@ -71,6 +73,11 @@ impl Builder {
             // Its masters are.
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
+        #[cfg(all(feature = "scriptless", feature = "cluster"))]
+        if self.is_scriptless && is_cluster {
+            let what = "a Cluster takes scripts: leave Builder::scriptless out";
+            return Err(Error::misuse(what));
+        }
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         #[cfg(feature = "cluster")]
         let settings =
@@ -91,6 +98,11 @@ impl Builder {
         }
         #[cfg(any(test, feature = "grace"))]
         if self.failover_grace {
+            #[cfg(any(test, feature = "scriptless"))]
+            if self.is_scriptless {
+                let what = "a failover grace takes scripts: leave it or Builder::scriptless out";
+                return Err(Error::misuse(what));
+            }
             machine.keeps_grace(Grace {
                 longest_ttl: self.max_ttl_in_use(),
                 prefix: self.defaults.prefix.clone().into(),
@@ -115,6 +127,8 @@ impl Builder {
             limits: LIMITS,
             flight_max: FLIGHT_MAX,
             scripts: scripts::of_locks(extra::SCRIPTS),
+            #[cfg(any(test, feature = "scriptless"))]
+            scriptless: self.is_scriptless.then_some(in_the_place_of),
             waits: &QUEUE,
             rank,
             random: clock::random_bits,

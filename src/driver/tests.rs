@@ -75,6 +75,7 @@ pub(super) fn connect_with(
         limits: LIMITS,
         flight_max: Duration::from_secs(60),
         scripts: crate::scripts::of_locks(&[]),
+        scriptless: None,
         waits: &QUEUE,
         rank,
         random: clock::random_bits,

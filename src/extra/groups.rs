@@ -51,6 +51,7 @@ pub(crate) static GROUP: Kind = Kind {
                 all.iter().flat_map(|names| [names.lock(), names.fence()]).collect();
             command.call(&scripts.repair, &keys, &[owner, &ttl, &Decimal::new(token)]);
         },
+        is_scriptless: false,
     }),
     also,
     becomes: None,

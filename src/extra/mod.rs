@@ -11,6 +11,8 @@ pub(crate) mod groups;
 mod queue;
 #[cfg(any(test, feature = "sentinel"))]
 mod releases;
+#[cfg(any(test, feature = "scriptless"))]
+pub(crate) mod scriptless;
 #[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
 pub(crate) mod sharing;
 #[cfg(any(test, feature = "takeover"))]

@@ -89,6 +89,7 @@ static SHARES: Kind = Kind {
         },
         read: |frame| Answer::of_extend(frame, 0, 1),
         repair: |question| take(question, b"mend"),
+        is_scriptless: false,
     }),
     also: |_| &[],
     becomes: None,

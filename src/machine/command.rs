@@ -60,7 +60,7 @@ impl Command {
     }
 
     /// What says `OK` or nothing.
-    pub(super) fn plain(&mut self, words: &[&[u8]]) {
+    pub(crate) fn plain(&mut self, words: &[&[u8]]) {
         self.is_stamped = false;
         encode_parts(&mut self.bytes, b"", &[words], 0);
     }

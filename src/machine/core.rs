@@ -13,6 +13,7 @@ use super::counts::{Counts, Event};
 pub(crate) use super::effect::Effect;
 use super::fault::Fault;
 use super::ids::{CallId, LeaseId};
+use super::kind::Kind;
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
 use super::link::{Link, Reply};
@@ -42,6 +43,9 @@ pub(crate) struct Settings {
     /// From the sending of a command to the last time at which a server may run it.
     pub(crate) flight_max: Duration,
     pub(crate) scripts: Scripts,
+    /// No script is called for locks of these kinds, but others are asked for.
+    #[cfg(any(test, feature = "scriptless"))]
+    pub(crate) scriptless: Option<fn(&'static Kind) -> &'static Kind>,
     pub(crate) waits: &'static Waits,
     /// How high the server at an address ranks for a key: the same in all processes.
     pub(crate) rank: fn(&[u8], &str) -> u64,
@@ -50,6 +54,21 @@ pub(crate) struct Settings {
     pub(crate) owner_id: fn() -> u128,
     /// The wall clock, in microseconds: proposals begin there, and nothing else does.
     pub(crate) wall_micros: fn() -> u64,
+}
+
+impl Settings {
+    /// What is asked in the place of a kind. To leave a free lock to others takes a script.
+    #[cfg_attr(
+        not(any(test, feature = "scriptless")),
+        allow(clippy::unused_self, reason = "none is")
+    )]
+    pub(super) fn kind(&self, kind: &'static Kind, _is_fair: bool) -> &'static Kind {
+        #[cfg(any(test, feature = "scriptless"))]
+        if let Some(scriptless) = self.scriptless.filter(|_| !_is_fair) {
+            return scriptless(kind);
+        }
+        kind
+    }
 }
 
 /// What is done, beside polling, by requests that wait.

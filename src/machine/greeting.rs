@@ -25,6 +25,7 @@ use super::core::Settings;
 use super::fault::Fault;
 use super::link::{Link, Reply, To};
 use super::place::Place;
+use super::script::Script;
 use super::session::{Login, Step};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};
@@ -48,6 +49,14 @@ impl Settings {
         let needed: &[&str] = if self.rules.is_some() { &SECTIONS } else { &[] };
         let wished = self.info_if_allowed.iter().map(|section| (*section, false));
         needed.iter().map(|section| (*section, true)).chain(wished)
+    }
+
+    fn loaded(&self) -> impl Iterator<Item = Script> + use<> {
+        #[cfg(any(test, feature = "scriptless"))]
+        let count = if self.scriptless.is_some() { 0 } else { usize::MAX };
+        #[cfg(not(any(test, feature = "scriptless")))]
+        let count = usize::MAX;
+        self.scripts.loaded().into_iter().take(count)
     }
 }
 
@@ -212,7 +221,7 @@ impl Handshake {
             return;
         }
         link.echo(to(Step::Seal), now);
-        for script in settings.scripts.loaded() {
+        for script in settings.loaded() {
             let words: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text.as_bytes()];
             link.write(&words, Place::Digest(script.digest), to(Step::Load), now);
         }

@@ -105,7 +105,10 @@ impl Machine {
 
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
-        self.are_watched(link, batch, now);
+        let in_steps = self.is_kept_in_steps(batch);
+        if !in_steps {
+            self.are_watched(link, batch, now);
+        }
         let by = self.reasserted_by(link, at, batch, now);
         let Self { links, leases, settings, batches, command, .. } = self;
         let link = &mut links[link];
@@ -131,7 +134,11 @@ impl Machine {
             if let Some(lease) = leases.get_mut(id).filter(is_alone) {
                 lease.votes.asked |= 1 << at;
                 command.bytes.clear();
-                return lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
+                lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
+                if in_steps {
+                    self.reads_behind(id, at, now);
+                }
+                return;
             }
         }
         let held: Vec<Held<'_>> = batch

@@ -107,6 +107,12 @@ impl Kind {
         !may_not || self.is_exclusive && self.wait.is_some()
     }
 
+    /// Whether it is taken, kept and given back by commands that are no scripts.
+    pub(super) fn is_scriptless(&self) -> bool {
+        let may_be = cfg!(any(test, feature = "scriptless"));
+        may_be && self.alone.as_ref().is_some_and(|alone| alone.is_scriptless)
+    }
+
     /// Where no other kind is compiled, the compiler drops what others need.
     pub(super) fn is_exclusive(&self) -> bool {
         !cfg!(any(test, feature = "_kinds")) || self.is_exclusive
@@ -125,6 +131,9 @@ pub(crate) struct Alone {
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// A server is given it again, and answers as to `acquire`.
     pub(crate) repair: fn(Question<'_>),
+    /// None of its commands is a script: `acquire` takes the lock alone, and `extend` proves that it is the owner's. The
+    /// machine's `steps` has what makes a grant of these.
+    pub(crate) is_scriptless: bool,
 }
 
 /// A lock with fencing tokens.

@@ -98,6 +98,8 @@ pub(super) struct Replica {
     pub(super) due: Option<Moment>,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routed: super::routing::Routed,
+    #[cfg(any(test, feature = "scriptless"))]
+    pub(super) steps: super::drawn::Steps,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,8 @@ impl Replica {
             due: None,
             #[cfg(any(test, feature = "cluster"))]
             routed: super::routing::Routed::default(),
+            #[cfg(any(test, feature = "scriptless"))]
+            steps: super::drawn::Steps::default(),
         }
     }
 
@@ -296,7 +300,8 @@ impl Lease {
     /// owner's turn, and where it asks once more; then there is a proposal.
     pub(super) fn asks_as(&self) -> &'static Kind {
         let has_proposal = self.attempt.ballot().is_some();
-        if has_proposal && !self.kind.is_fenced { &FENCED } else { self.kind }
+        let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.is_scriptless();
+        if needs_script { &FENCED } else { self.kind }
     }
 
     /// How long its keys live on servers: at least for its TTL.
@@ -432,6 +437,10 @@ impl Lease {
         scripts: &Scripts,
         now: Moment,
     ) {
+        #[cfg(any(test, feature = "scriptless"))]
+        if what == What::Acquire && self.kind.is_scriptless() {
+            return self.ask_in_steps((id, at), link, command, scripts, now);
+        }
         let mut is_noted = false;
         if what == What::Release {
             let is_freed;

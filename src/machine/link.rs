@@ -21,7 +21,7 @@ use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::reign::Met;
 use super::rules::{self, Standing};
 use super::script::{Form, Script};
-use super::session::{Renewal, Sighting, Step};
+use super::session::{Renewal, Sighting, Step as Greeting};
 use super::subscription::{Subscription, Told};
 use crate::policy::fitness::Unfit;
 use crate::policy::secrets::Secrets;
@@ -54,7 +54,7 @@ pub(super) enum To {
     /// A caller that holds no lease.
     Call(CallId),
     /// A step of the handshake, in this protocol.
-    Handshake { step: Step, is_resp3: bool },
+    Handshake { step: Greeting, is_resp3: bool },
     /// The server says since when it is the primary.
     #[cfg(any(test, feature = "grace"))]
     Reign,
@@ -75,7 +75,7 @@ pub(super) enum To {
 
 impl To {
     fn is_seal(self) -> bool {
-        matches!(self, Self::Seal | Self::Handshake { step: Step::Seal | Step::Last, .. })
+        matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
     }
 
     /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
@@ -111,6 +111,21 @@ pub(crate) enum What {
     /// Behind a refusal that names no holder: the key's value, and then its TTL.
     Holder,
     HolderTtl,
+    /// Of a lock that is taken without a script.
+    #[cfg(any(test, feature = "scriptless"))]
+    Step(Step),
+}
+
+/// See `steps.rs`.
+#[cfg(any(test, feature = "scriptless"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Whether the server knows how to compare.
+    Compares,
+    Counter,
+    Clock,
+    Minted,
+    Proved,
 }
 
 struct Slot {
@@ -162,7 +177,7 @@ pub(super) struct Link {
     /// What is wrong with the server, without being a reason to refuse it.
     pub(super) warnings: Vec<Unfit>,
     /// What it has refused, for want of a right, where no caller is told; in the handshake, in which step.
-    pub(super) denied: Option<(Option<Step>, Bytes)>,
+    pub(super) denied: Option<(Option<Greeting>, Bytes)>,
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
@@ -178,6 +193,9 @@ pub(super) struct Link {
     pub(super) form: Form,
     /// A seal is a `PING`, as the server knows no `ECHO`.
     seals_by_ping: bool,
+    /// The server has shown that it compares in `SET`.
+    #[cfg(any(test, feature = "scriptless"))]
+    pub(super) compares: bool,
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
@@ -231,6 +249,8 @@ impl Link {
             breaker: Breaker::default(),
             form: Form::Digest,
             seals_by_ping: false,
+            #[cfg(any(test, feature = "scriptless"))]
+            compares: false,
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
             #[cfg(any(test, feature = "cluster"))]
@@ -308,6 +328,10 @@ impl Link {
         (self.is_unsealed, self.is_nonsense) = (false, false);
         if self.form == Form::Whole {
             self.form = Form::Digest;
+        }
+        #[cfg(any(test, feature = "scriptless"))]
+        {
+            self.compares = false;
         }
         #[cfg(any(test, feature = "_calls"))]
         self.brought.clear();

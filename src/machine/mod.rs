@@ -23,7 +23,7 @@
 //! wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked,
 //! and when), `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas
 //! have it), `release` (what is given back, at once or owed), `parting` (a lock that is let go for somebody else), `bounds` (how long it is held whatever its TTL), `report`
-//! (what servers said where it came to nothing), `shutdown` (the end of all of them). Beside leases there are
+//! (what servers said where it came to nothing), `steps` (a lock that is taken without a script), `shutdown` (the end of all of them). Beside leases there are
 //! questions of callers that hold none: `call`.
 //!
 //! # A link
@@ -48,6 +48,8 @@ mod command;
 mod core;
 mod count;
 mod counts;
+#[cfg(any(test, feature = "scriptless"))]
+mod drawn;
 mod effect;
 mod entry;
 mod fault;
@@ -86,6 +88,8 @@ mod script;
 mod session;
 mod shutdown;
 mod standing;
+#[cfg(any(test, feature = "scriptless"))]
+mod steps;
 mod subscription;
 #[cfg(any(test, fuzzing))]
 mod tests;

@@ -35,6 +35,10 @@ pub(super) fn is_gone(is_heard: bool) -> bool {
     real::is_gone(is_heard) || Mutant::GoneIsBelievedUnsure.is_on()
 }
 
+pub(super) fn is_proved(is_its: bool) -> bool {
+    real::is_proved(is_its) || Mutant::DrawnWithoutProof.is_on()
+}
+
 pub(super) fn waited_since(sent_at: Moment, now: Moment) -> Moment {
     if Mutant::PushIsASignOfLife.is_on() { now } else { real::waited_since(sent_at, now) }
 }

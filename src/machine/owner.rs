@@ -23,6 +23,15 @@ impl Owner {
         }
     }
 
+    /// The same without the format: its value is compared whole, so nothing is ever put behind it.
+    pub(super) fn knowing_no_marks(self) -> Self {
+        Self::Extended([self.id(), self.said()].concat().into())
+    }
+
+    fn knows_marks(&self) -> bool {
+        !cfg!(any(test, feature = "scriptless")) || self.value().get(ID_LENGTH) == Some(&FORMAT)
+    }
+
     /// What it is known by.
     pub(super) fn id(&self) -> &[u8] {
         &self.value()[..ID_LENGTH]
@@ -30,7 +39,8 @@ impl Owner {
 
     /// Another owner, which says the same.
     pub(super) fn another(&self, id: u128) -> Self {
-        Self::new(id, self.said())
+        let another = Self::new(id, self.said());
+        if self.knows_marks() { another } else { another.knowing_no_marks() }
     }
 
     /// Whether the other says the same beside its id.
@@ -40,7 +50,7 @@ impl Owner {
 
     /// What it says beside its id.
     pub(super) fn said(&self) -> &[u8] {
-        &self.value()[HEAD_LENGTH..]
+        &self.value()[if self.knows_marks() { HEAD_LENGTH } else { ID_LENGTH }..]
     }
 
     pub(super) fn value(&self) -> &[u8] {

@@ -106,9 +106,14 @@ impl Machine {
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return false };
         let is_asked = lease.phase == Phase::Asking && lease.round == round;
-        let may_end = lease.retry.ends_at().is_some();
+        let is_told = lease.kind.is_scriptless() && lease.waits();
+        let may_end = lease.retry.ends_at().is_some() || is_told;
         if !matches!(reply.value(), Frame::Null) || !is_asked || !may_end {
             return false;
+        }
+        // In a script the question itself reads the lock.
+        if is_told && links[lease.link(at)].watch_next(now) {
+            lease.votes.watched |= 1 << at;
         }
         for what in [What::Holder, What::HolderTtl] {
             lease.ask_for_holder(what, (id, at), &mut links[lease.link(at)], now);

@@ -84,7 +84,12 @@ impl Machine {
             let is_first = replica.has == Has::Nothing;
             replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
             replica.generation = link.generation;
-            if has_waited && link.watch_next(now) {
+            #[cfg(any(test, feature = "scriptless"))]
+            {
+                replica.steps = super::drawn::Steps::default();
+            }
+            // What is taken without a script is read behind a refusal.
+            if has_waited && !lease.kind.is_scriptless() && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;
             }
             lease.ask(What::Acquire, (id, at), link, command, &settings.scripts, now);

@@ -46,6 +46,12 @@ pub(super) fn is_gone(is_heard: bool) -> bool {
     is_heard
 }
 
+/// Whether a lock was its owner's still when the token was minted, as the server says behind that.
+#[cfg(any(test, feature = "scriptless"))]
+pub(super) fn is_proved(is_its: bool) -> bool {
+    is_its
+}
+
 /// Since when a reply is waited for: nothing else that comes is a sign of life.
 pub(super) fn waited_since(sent_at: Moment, _now: Moment) -> Moment {
     sent_at

@@ -58,6 +58,7 @@ impl Machine {
         let is_whole = |lease: &Lease| lease.replicas.len() == self.settings.quorum.servers();
         let may = |lease: &Lease| {
             lease.kind.wait.is_some()
+                && !lease.kind.is_scriptless()
                 && !lease.retry.is_counted()
                 && is_whole(lease)
                 && !lease.is_apart()

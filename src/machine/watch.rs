@@ -10,6 +10,8 @@ use std::time::Duration;
 use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::Lease;
+use super::link::To;
+use super::place::Place;
 use crate::policy::Moment;
 
 /// A holder that waits this long for a loss is told of it by a server.
@@ -19,12 +21,13 @@ const LOOKS: Duration = Duration::from_millis(200);
 
 impl Machine {
     /// These are renewed in such a way that the server tells of what happens to them next, if it tells at all.
-    pub(super) fn are_watched(&mut self, server: usize, batch: &[LeaseId], now: Moment) {
+    /// Whether it may.
+    pub(super) fn are_watched(&mut self, server: usize, batch: &[LeaseId], now: Moment) -> bool {
         let Self { links, leases, watched, settings, .. } = self;
         let is_kept = |id: &&LeaseId| leases.get(**id).is_some_and(Lease::is_told_of);
         if !batch.iter().any(|id| is_kept(&id)) || !links[server].watch_held(settings.owner_id, now)
         {
-            return;
+            return false;
         }
         for &id in batch {
             let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_told_of()) else {
@@ -33,6 +36,23 @@ impl Machine {
             if !std::mem::replace(&mut lease.is_watched, true) {
                 lease.keys().for_each(|key| watched.insert(key, id));
             }
+        }
+        true
+    }
+
+    /// Whether a server has to be asked to tell of the lease behind its extension, which reads nothing.
+    pub(super) fn is_kept_in_steps(&self, batch: &[LeaseId]) -> bool {
+        let is_it = |id: &LeaseId| self.leases.get(*id).is_some_and(|it| it.kind.is_scriptless());
+        cfg!(any(test, feature = "scriptless")) && batch.first().is_some_and(is_it)
+    }
+
+    /// Reads the lock behind its extension, so that the server tells of its next change.
+    pub(super) fn reads_behind(&mut self, id: LeaseId, at: usize, now: Moment) {
+        let Some(server) = self.leases.get(id).map(|lease| lease.link(at)) else { return };
+        if self.are_watched(server, &[id], now) {
+            let Self { links, leases, .. } = self;
+            let Some(lease) = leases.get(id) else { return };
+            links[server].write(&[b"GET", lease.names.lock()], Place::Text, To::Nobody, now);
         }
     }
 

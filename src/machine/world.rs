@@ -180,6 +180,10 @@ impl Machine {
                 let reply = reply.map(|reply| reply.frame.value());
                 self.holder_is_said(id, at.into(), (round, what), reply, now);
             }
+            #[cfg(any(test, feature = "scriptless"))]
+            (To::Lease { id, at, round, what: What::Step(step) }, reply) => {
+                self.stepped(server, (id, at.into()), (round, step), reply, now);
+            }
             (To::Lease { id, at, round, what: What::Count }, reply) => {
                 self.counted(id, at.into(), round, reply);
             }
@@ -216,10 +220,18 @@ impl Machine {
                 None => |frame: &_| Answer::of_extend(frame, 0, 1),
             },
             What::Repair if lease.kind.alone.is_some() => lease.kind.read,
+            #[cfg(any(test, feature = "scriptless"))]
+            _ if lease.kind.is_scriptless() => Answer::of_compared,
             _ => Answer::of_owned,
         };
+        #[cfg(any(test, feature = "scriptless"))]
+        let is_kept = lease.kind.is_scriptless() && matches!(what, What::Extend | What::Release);
         let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
             None => Answer::UNKNOWN,
+            #[cfg(any(test, feature = "scriptless"))]
+            Some((Some(error), _)) if is_kept && Answer::of_uncompared(error).is_some() => {
+                Answer::NotOwned
+            }
             Some((Some(error), _)) => self.answer_of_error(error),
             Some((None, reply)) => {
                 read(reply.frame.value()).unwrap_or_else(|| self.is_nonsense(server))
@@ -246,6 +258,8 @@ impl Machine {
     ) {
         let answer = self.believed((id, at), (round, what), answer, now);
         match what {
+            #[cfg(any(test, feature = "scriptless"))]
+            What::Acquire if self.is_taken(id, at, round, answer, reply) => {}
             What::Acquire => {
                 if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_))) {
                     self.keep_said(id, at, round, &reply.frame);

@@ -1,5 +1,5 @@
 /// The largest token: Lua and JavaScript hold integers exactly only below 2^53.
-const TOKEN_MAX: u64 = (1 << 53) - 1;
+pub(crate) const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The smallest token that one server alone issues: a clock in microseconds that has run for a second.
 /// The numbers that answer other questions are below.
 const TOKEN_MIN: u64 = 1_000_000;

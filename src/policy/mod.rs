@@ -8,6 +8,8 @@ mod attempt;
 mod backoff;
 mod bounds;
 mod breaker;
+#[cfg(any(test, feature = "scriptless"))]
+mod drawn;
 mod error_code;
 #[cfg(feature = "examine")]
 mod failover;
@@ -55,11 +57,15 @@ pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteR
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
+#[cfg(any(test, feature = "scriptless"))]
+pub(crate) use drawn::Drawn;
 pub use error_code::Code;
 pub(crate) use error_code::line_of;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
+#[cfg(any(test, feature = "scriptless"))]
+pub(crate) use fence::TOKEN_MAX;
 #[cfg(all(feature = "grace", not(test)))]
 pub(crate) use grace::Reign;
 #[cfg(any(test, feature = "grace"))]

@@ -104,6 +104,16 @@
 //! - A writer holds alone.
 //! - A reader's token is not below that of any writer before it, and each writer's is above all before it.
 //!
+//! # Steps
+//!
+//! [`steps`] searches a lock at one server that some take by a script, and others step by step. There is no time in it, and
+//! clocks show anything. The adversary delays each question, has attempts given up at any step, has their releases arrive
+//! before what they ask and behind it, and has the lock vanish. What must hold:
+//!
+//! - No two attempts hold.
+//! - Each token is above all that were issued before it was asked for, and tokens follow the order in which the lock was
+//!   taken.
+//!
 //! # Grace
 //!
 //! [`grace`] searches a primary with one replica that is late, and is promoted. Real is `Reign`. The adversary copies, promotes and restarts whenever it likes, loses the marker, and has questions
@@ -157,6 +167,7 @@ mod redis;
 mod register;
 mod rules;
 mod sharing;
+mod steps;
 mod tests;
 mod turn;
 mod world;

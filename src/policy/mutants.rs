@@ -53,6 +53,8 @@ pub(crate) enum Mutant {
     PushIsASignOfLife,
     MintedByTheCounterAlone,
     DrawnWithoutTheLock,
+    DrawnWithoutProof,
+    ReleasedWhoeverHasIt,
     RestIsForgotten,
     LockDelayIsForgotten,
     LostGuardEndsTheDelay,

@@ -274,7 +274,7 @@ impl Keyspace {
     fn set(&mut self, key: &Bytes, value: &Bytes, options: &[Bytes]) -> Reply {
         let (mut if_absent, mut if_present, mut keeps_ttl, mut gives_old) =
             (false, false, false, false);
-        let mut millis = None;
+        let (mut millis, mut ends_at, mut if_equal) = (None, None, None);
         let mut options = options.iter();
         while let Some(option) = options.next() {
             match &*String::from_utf8_lossy(option).to_ascii_uppercase() {
@@ -284,6 +284,10 @@ impl Keyspace {
                 "GET" => gives_old = true,
                 "PX" if millis.is_none() && !keeps_ttl => {
                     millis = Some(options.next().ok_or(SYNTAX)?);
+                }
+                "PXAT" if ends_at.is_none() => ends_at = Some(options.next().ok_or(SYNTAX)?),
+                "IFEQ" if !if_absent && !if_present => {
+                    if_equal = Some(options.next().ok_or(SYNTAX)?);
                 }
                 _ => return Err(SYNTAX.into()),
             }
@@ -295,6 +299,15 @@ impl Keyspace {
         }
         let expires_at =
             millis.map(|ms| self.now_ms().checked_add(ms).ok_or_else(invalid)).transpose()?;
+        let ends_at = ends_at.map(|text| integer(text).ok_or(NO_INTEGER)).transpose()?;
+        let expires_at = ends_at.or(expires_at);
+        if let Some(value) = if_equal {
+            match self.live(key).map(|entry| &entry.value) {
+                Some(Value::Text(text)) if text == value => {}
+                Some(Value::Text(_)) | None => return Ok(Frame::Null),
+                Some(_) => return Err(WRONG_TYPE.into()),
+            }
+        }
         let old = if gives_old {
             // Reading for SET is no reading for tracking.
             match self.live(key).map(|entry| &entry.value) {

@@ -3,6 +3,7 @@
 mod bounds;
 mod failovers;
 mod loss;
+mod scriptless;
 mod shares;
 mod sharing;
 mod soak;
@@ -74,6 +75,7 @@ fn settings(servers: usize) -> Settings {
         limits: LIMITS,
         flight_max: Duration::from_secs(5),
         scripts: crate::scripts::of_locks(&[]),
+        scriptless: None,
         waits: &QUEUE,
         rank,
         random,
@@ -418,6 +420,15 @@ pub(super) fn now() -> Moment {
     Moment::from_nanos((NOW_MICROS.get() + 1_000_000) * 1000)
 }
 
+/// What is said with the bug of a release that compares nothing.
+fn said(mut words: Vec<Bytes>) -> Vec<Bytes> {
+    let is_release = words.len() == 7 && words[0] == "SET" && words[5] == "PXAT";
+    if is_release && Mutant::ReleasedWhoeverHasIt.is_on() {
+        words.drain(3..5);
+    }
+    words
+}
+
 fn serve(server: &mut Server, wire: &mut Wire, latency: u64) -> Vec<Told> {
     let mut all_told = Vec::new();
     if server.is_down() || server.is_frozen || wire.held_until > NOW_MICROS.get() {
@@ -430,6 +441,7 @@ fn serve(server: &mut Server, wire: &mut Wire, latency: u64) -> Vec<Told> {
             let Frame::Array(words) = frame else { panic!("{frame:?}") };
             let words: Vec<Bytes> =
                 words.iter().map(|word| word.as_bytes().unwrap().clone()).collect();
+            let words = said(words);
             let (reply, told) = server.run(&mut wire.session, &words);
             all_told.extend(told);
             wire.run += 1;

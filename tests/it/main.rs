@@ -62,6 +62,7 @@ mod reign;
 mod renewal;
 mod repair;
 mod replicas;
+mod scriptless;
 mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;

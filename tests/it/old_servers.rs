@@ -341,3 +341,27 @@ fn arguments_of(rest: &str) -> Vec<String> {
     }
     arguments
 }
+
+#[cfg(feature = "scriptless")]
+#[tokio::test]
+async fn a_server_that_does_not_compare_is_told_of_before_anything_is_taken() {
+    use leasehold_testing::binary::{has_at_least, lacks};
+
+    if lacks(!has_at_least((8, 4), (8, 1)), "a SET that does not compare") {
+        return;
+    }
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).ttl(LONG).scriptless();
+    let locker = soon("connecting", builder.connect()).await.unwrap();
+    for request in [locker.try_lock("a"), locker.lock("a")] {
+        let error = soon("an answer", request.into_future()).await.map(|_| ()).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            error.kind() == ErrorKind::Misuse && text.contains("Redis 8.4 or Valkey 8.1"),
+            "{text}"
+        );
+    }
+    let plain = soon("an answer", locker.try_lock("a").unfenced().into_future()).await;
+    assert_eq!(plain.map(|_| ()).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(server.cli_text(&["EXISTS", "a", "{a}:fence"]), "0");
+}

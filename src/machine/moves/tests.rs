@@ -98,6 +98,7 @@ static ALONE: Kind = Kind {
         },
         read: FENCED.read,
         repair: FENCED.acquire,
+        is_scriptless: false,
     }),
     ..FENCED
 };

@@ -8,3 +8,13 @@ fn an_id_is_spelled_in_hexadecimal_digits() {
         assert_eq!(owner.value()[ID_LENGTH..], *b"~x");
     }
 }
+
+#[test]
+fn one_that_knows_no_marks_says_the_same_and_so_do_those_behind_it() {
+    for said in [&b""[..], b"+5:x"] {
+        let owner = Owner::new(1, said).knowing_no_marks();
+        assert_eq!(owner.value(), [Owner::new(1, b"").id(), said].concat());
+        assert!(owner.said() == said && owner.says(&Owner::new(2, said)));
+        assert_eq!(owner.another(2).value(), Owner::new(2, said).knowing_no_marks().value());
+    }
+}

@@ -33,6 +33,7 @@ static BOTH: Kind = Kind {
         extend: |question| question.command.call(&question.scripts.extend, &[], &[]),
         read: FENCED.read,
         repair: |_| {},
+        is_scriptless: false,
     }),
     also: |words| words,
     ..FENCED

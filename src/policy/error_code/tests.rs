@@ -32,6 +32,7 @@ fn error_replies_are_known_by_their_first_word() {
               Redis command called from Lua script",
             Code::Unscripted,
         ),
+        ("ERR syntax error", Code::Unsupported),
         ("ERR max number of clients reached", Code::Later),
         ("ERR max number of clients + cluster connections reached", Code::Later),
         ("ERR something else", Code::Other),

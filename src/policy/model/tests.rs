@@ -8,6 +8,7 @@ mod queue;
 mod register;
 mod repair;
 mod sharing;
+mod steps;
 mod turn;
 
 use std::time::Duration;

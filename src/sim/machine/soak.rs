@@ -32,28 +32,33 @@ fn soak(servers: usize, seed: u32) -> (usize, usize) {
         }
         world.check();
     }
-    // In the end everything is given back: by the machine, or by its users.
-    for client in 0..world.clients.len() {
-        if seed % 2 == 1 {
-            world.shut_down(client);
-        }
-        for it in std::mem::take(&mut world.clients[client].leases) {
-            world.clients[client].machine.forget(it.id, now());
-        }
-    }
-    for server in &mut world.servers {
-        server.start();
-    }
-    world
-        .run_until("nothing", |world| world.clients.iter().all(|client| client.machine.len() == 0));
-    // What is kept from others by bounds ends by itself.
-    let most = NOW_MICROS.get() + 3_000_000;
-    world.run_until("no key", |world| !world.has_key());
-    assert!(NOW_MICROS.get() < most, "seed {seed} at {}", NOW_MICROS.get());
+    world.ends(seed);
     (world.granted, world.released)
 }
 
 impl World {
+    /// In the end everything is given back: by the machine, or by its users.
+    pub(super) fn ends(&mut self, seed: u32) {
+        for client in 0..self.clients.len() {
+            if seed % 2 == 1 {
+                self.shut_down(client);
+            }
+            for it in std::mem::take(&mut self.clients[client].leases) {
+                self.clients[client].machine.forget(it.id, now());
+            }
+        }
+        for server in &mut self.servers {
+            server.start();
+        }
+        self.run_until("nothing", |world| {
+            world.clients.iter().all(|client| client.machine.len() == 0)
+        });
+        // What is kept from others by bounds ends by itself.
+        let most = NOW_MICROS.get() + 3_000_000;
+        self.run_until("no key", |world| !world.has_key());
+        assert!(NOW_MICROS.get() < most, "seed {seed} at {}", NOW_MICROS.get());
+    }
+
     pub(super) fn meddle(&mut self, servers: usize, seed: u32) {
         if random() % 20_000 == 0 {
             let (client, server) = (below(3), below(servers));
@@ -135,7 +140,7 @@ impl World {
         self.cut.retain(|(at, _)| *at != server);
     }
 
-    fn request(&mut self, client: usize, kind: &'static Kind) {
+    pub(super) fn request(&mut self, client: usize, kind: &'static Kind) {
         if self.clients[client].leases.len() < 4 && random() % 300 == 0 {
             let wait = match random() % 3 {
                 0 => Wait::Never,

@@ -13,137 +13,96 @@ const LONG: Duration = Duration::from_secs(3600);
 /// What waits for longer than this does not come to its end.
 const WAITS: Duration = Duration::from_secs(10);
 
-/// Every command that the library or its scripts call, and which verbs do not work on a server that lacks it.
-const COMMANDS: [(&str, &[&str]); 39] = [
-    ("APPEND", &[]),
-    ("ASKING", &[]),
-    ("AUTH", &[]),
-    ("CLIENT", &[]),
-    (
-        "DEL",
-        &[
-            "lock",
-            "wait",
-            "all",
-            "any",
-            "steal",
-            "ticket",
-            "read",
-            "write",
-            "turn",
-            "semaphore",
-            "elect",
-        ],
-    ),
-    ("ECHO", &[]),
-    (
-        "EVAL",
-        &[
-            "steal",
-            "ticket",
-            "read",
-            "write",
-            "turn",
-            "semaphore",
-            "nominate",
-            "limit",
-            "once",
-            "idempotent",
-            "latch",
-            "barrier",
-            "inspect",
-            "primitives",
-            "break",
-        ],
-    ),
-    ("EVALSHA", &[]),
-    ("EXISTS", &["read", "write", "turn", "semaphore"]),
-    (
-        "GET",
-        &[
-            "lock",
-            "extend",
-            "wait",
-            "lost",
-            "replicated",
-            "all",
-            "any",
-            "steal",
-            "ticket",
-            "read",
-            "write",
-            "turn",
-            "semaphore",
-            "elect",
-            "limit",
-            "once",
-            "idempotent",
-            "latch",
-            "barrier",
-            "inspect",
-            "break",
-        ],
-    ),
-    ("GETRANGE", &["primitives"]),
-    ("HDEL", &[]),
-    ("HELLO", &[]),
-    ("HGET", &["wait", "nominate", "latch", "barrier"]),
-    (
-        "HLEN",
-        &["all", "any", "read", "write", "turn", "semaphore", "elect", "latch", "barrier", "break"],
-    ),
-    ("HMGET", &[]),
-    ("HSET", &["latch", "barrier"]),
-    ("INFO", &[]),
-    (
-        "PEXPIRE",
-        &["extend", "replicated", "read", "write", "turn", "semaphore", "latch", "barrier"],
-    ),
-    ("PING", &[]),
-    ("PTTL", &["wait", "ticket", "write", "elect", "primitives", "list", "break"]),
-    ("PUBLISH", &[]),
-    ("PUBSUB", &[]),
-    ("ROLE", &[]),
-    ("SCAN", &["list"]),
-    ("SCRIPT", &[]),
-    (
-        "SET",
-        &[
-            "lock",
-            "extend",
-            "wait",
-            "lost",
-            "replicated",
-            "all",
-            "any",
-            "steal",
-            "ticket",
-            "read",
-            "write",
-            "turn",
-            "semaphore",
-            "elect",
-            "limit",
-            "once",
-            "idempotent",
-            "latch",
-            "barrier",
-            "break",
-        ],
-    ),
-    ("SUBSCRIBE", &[]),
-    ("TIME", &[]),
-    ("TYPE", &[]),
-    ("UNLINK", &["read", "write", "turn", "semaphore", "latch", "barrier"]),
-    ("WAIT", &["replicated"]),
-    ("ZADD", &["read", "write", "turn", "semaphore"]),
-    ("ZCARD", &[]),
-    ("ZCOUNT", &["turn"]),
-    ("ZRANGEBYSCORE", &[]),
-    ("ZREM", &["read", "write", "turn", "semaphore"]),
-    ("ZREVRANGE", &[]),
-    ("ZSCORE", &["turn"]),
+/// Every command that the library or its scripts call.
+const COMMANDS: [&str; 39] = [
+    "APPEND",
+    "ASKING",
+    "AUTH",
+    "CLIENT",
+    "DEL",
+    "ECHO",
+    "EVAL",
+    "EVALSHA",
+    "EXISTS",
+    "GET",
+    "GETRANGE",
+    "HDEL",
+    "HELLO",
+    "HGET",
+    "HLEN",
+    "HMGET",
+    "HSET",
+    "INFO",
+    "PEXPIRE",
+    "PING",
+    "PTTL",
+    "PUBLISH",
+    "PUBSUB",
+    "ROLE",
+    "SCAN",
+    "SCRIPT",
+    "SET",
+    "SUBSCRIBE",
+    "TIME",
+    "TYPE",
+    "UNLINK",
+    "WAIT",
+    "ZADD",
+    "ZCARD",
+    "ZCOUNT",
+    "ZRANGEBYSCORE",
+    "ZREM",
+    "ZREVRANGE",
+    "ZSCORE",
 ];
+/// Each verb, and the commands without which a server does not do it.
+const VERBS: [(&str, &[&str]); 24] = [
+    ("lock", &["DEL", "GET", "SET"]),
+    ("extend", &["GET", "PEXPIRE", "SET"]),
+    ("wait", &["DEL", "GET", "HGET", "PTTL", "SET"]),
+    ("lost", &["GET", "SET"]),
+    ("replicated", &["GET", "PEXPIRE", "SET", "WAIT"]),
+    ("all", &["DEL", "GET", "HLEN", "SET"]),
+    ("any", &["DEL", "GET", "HLEN", "SET"]),
+    ("steal", &["DEL", "EVAL", "GET", "SET"]),
+    ("ticket", &["DEL", "EVAL", "GET", "PTTL", "SET"]),
+    ("read", &["DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"]),
+    (
+        "write",
+        &[
+            "DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "PTTL", "SET", "UNLINK", "ZADD",
+            "ZREM",
+        ],
+    ),
+    (
+        "turn",
+        &[
+            "DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZCOUNT",
+            "ZREM", "ZSCORE",
+        ],
+    ),
+    (
+        "semaphore",
+        &["DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"],
+    ),
+    ("elect", &["DEL", "GET", "HLEN", "PTTL", "SET"]),
+    ("nominate", &["EVAL", "HGET"]),
+    ("limit", &["EVAL", "GET", "SET"]),
+    ("once", &["EVAL", "GET", "SET"]),
+    ("idempotent", &["EVAL", "GET", "SET"]),
+    ("latch", &["EVAL", "GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"]),
+    ("barrier", &["EVAL", "GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"]),
+    ("inspect", &["EVAL", "GET"]),
+    ("primitives", &["EVAL", "GETRANGE", "PTTL"]),
+    ("list", &["PTTL", "SCAN"]),
+    ("break", &["EVAL", "GET", "HLEN", "PTTL", "SET"]),
+];
+
+/// The verbs that need a command, in their order.
+fn failing(command: &str) -> Vec<&'static str> {
+    let needs = |(_, needed): &&(&str, &[&str])| needed.contains(&command);
+    VERBS.iter().filter(needs).map(|(verb, _)| *verb).collect()
+}
 
 /// Where a queue has come into being without these, it depends on the moment what a waiter hears: with such a server
 /// nobody waits.
@@ -290,13 +249,13 @@ async fn failures(server: &RedisServer, url: &str, waits: bool) -> Vec<(&'static
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_works_that_does_not_need_the_command_that_a_server_lacks() {
-    for (command, fails) in COMMANDS {
+    for command in COMMANDS {
         let server = RedisServer::builder().arg("--rename-command").arg(command).arg("").start();
         let waits = !OF_QUEUES.contains(&command);
         let failed = soon(command, failures(&server, &server.url(), waits)).await;
         let verbs: Vec<&str> = failed.iter().map(|(verb, _)| *verb).collect();
         let is_tried = |verb: &&str| waits || !WAITING.contains(verb);
-        let expected: Vec<&str> = fails.iter().copied().filter(is_tried).collect();
+        let expected: Vec<&str> = failing(command).into_iter().filter(is_tried).collect();
         assert_eq!(verbs, expected, "{command}");
         for (verb, error) in failed {
             // Of what a script passes on, the server says no more.
@@ -310,7 +269,7 @@ async fn all_works_that_does_not_need_the_command_that_a_server_lacks() {
 /// What a server would do for others it does not do for this user: what is missing is the right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_verb_that_a_user_may_not_do_names_the_right() {
-    for (command, fails) in COMMANDS {
+    for command in COMMANDS {
         let (server, name) = (RedisServer::start(), command.to_lowercase());
         let user = ["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", &format!("-{name}")];
         assert_eq!(server.cli_text(&user), "OK");
@@ -319,7 +278,7 @@ async fn each_verb_that_a_user_may_not_do_names_the_right() {
         let verbs: Vec<&str> = failed.iter().map(|(verb, _)| *verb).collect();
         let connects = verbs != ["connect"];
         let is_failed = |verb: &&str| verbs.contains(verb) || WAITING.contains(verb);
-        assert!(!connects || fails.iter().all(is_failed), "{command}: {verbs:?}");
+        assert!(!connects || failing(command).iter().all(is_failed), "{command}: {verbs:?}");
         for (verb, error) in failed {
             let text = error.to_string();
             let names = [format!("grant the user +{name}"), "what docs/acl.md lists".to_owned()];
@@ -364,4 +323,39 @@ async fn a_cluster_in_which_no_script_may_call_time_does_all() {
     let url = node.url().replace("redis://", "redis-cluster://");
     let failed = soon("all verbs", failures(&node, &url, true)).await;
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// By what scripts reach a server: the digest of one that was loaded, or the script itself. Where neither is left nothing
+/// is granted, and the error says what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_reach_a_server_by_whichever_of_three_commands_it_has() {
+    for (missing, is_locked, is_all) in [
+        (&["SCRIPT"][..], true, true),
+        (&["EVALSHA"], true, true),
+        (&["SCRIPT", "EVALSHA"], true, true),
+        // A handshake loads what locks need, and nothing brings the rest.
+        (&["EVAL"], true, false),
+        (&["SCRIPT", "EVAL"], false, false),
+        (&["EVALSHA", "EVAL"], false, false),
+        (&["SCRIPT", "EVALSHA", "EVAL"], false, false),
+    ] {
+        let lacking = missing.iter().fold(RedisServer::builder(), |builder, word| {
+            builder.arg("--rename-command").arg(word).arg("")
+        });
+        let server = lacking.start();
+        let locker = Locker::builder().node(server.url()).ttl(LONG).connect();
+        let locker = &soon("connecting", locker).await.unwrap();
+        let tried = [
+            (release(locker.try_lock("a").await).await, is_locked),
+            (release(locker.lock_all(["b", "c"]).await).await, is_locked),
+            (release(locker.try_read("d").await).await, is_all),
+            (limited(locker).await, is_all),
+        ];
+        for (tried, works) in tried {
+            assert_eq!(tried.is_ok(), works, "{missing:?}: {tried:?}");
+            let Err(error) = tried else { continue };
+            let is_told = error.to_string().contains("Builder::scriptless");
+            assert!(error.kind() == ErrorKind::Misuse && is_told, "{missing:?}: {error}");
+        }
+    }
 }

@@ -1,0 +1,59 @@
+//! How far a lock has come that is taken without a script, and of what its token is made: see `steps.rs`.
+
+use bytes::Bytes;
+
+use crate::policy::{TOKEN_MAX, number};
+
+/// Of the largest token.
+const DIGITS_MAX: usize = 16;
+
+/// How far one replica has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steps {
+    pub(super) is_taken: bool,
+    pub(super) counter: Counter,
+    pub(super) token: u64,
+    pub(super) is_minted: bool,
+}
+
+/// A counter as it stands at the server: it is compared with that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Counter {
+    #[default]
+    None,
+    Text([u8; DIGITS_MAX], u8),
+    /// It is no token, nor is one above it.
+    Unfit,
+}
+
+impl Counter {
+    pub(super) fn of(text: Option<&Bytes>) -> Self {
+        let Some(text) = text else { return Self::None };
+        let is_token = number::<u64>(text).is_some_and(|counter| counter < TOKEN_MAX);
+        let mut digits = [0; DIGITS_MAX];
+        match (digits.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(room), Ok(length)) if is_token => {
+                room.copy_from_slice(text);
+                Self::Text(digits, length)
+            }
+            _ => Self::Unfit,
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        if let Self::Text(digits, length) = self {
+            Some(&digits[..usize::from(*length)])
+        } else {
+            None
+        }
+    }
+
+    /// Where it is fit.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Text(..) => number(self.text()?),
+            Self::Unfit => None,
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A lock that is taken without a script, step by step, of a server that compares in `SET`.
+//!
+//! ```text
+//! SET lock owner NX PX ttl        takes it
+//! GET fence, TIME                 of which the token is made: above the counter, and not behind the clock
+//! SET fence token IFEQ counter    mints it; with NX where there is no counter
+//! SET lock owner IFEQ owner PX    proves that the lock is the owner's still
+//! ```
+//!
+//! The first three commands go out in one write, and the last two in another. Only the answer to the last one grants, and
+//! only where the fourth was done. Why that is enough: an owner is let in at most once between its last `NX` and its proof, because both are on one
+//! connection, in this order; and nobody else can write the owner's value. So the lock was its without a gap when the token
+//! was minted. Owners that held it before had minted before, and owners that hold it later read a counter that this token
+//! has raised. `MULTI` would add nothing: it runs all that it has whatever the first of them answers, and a token cannot be made
+//! of what another command in it reads. `policy/model/steps.rs` searches this.
+//!
+//! Where the counter has changed since it was read, it is read again. An owner that asks once more, as a server is late, does
+//! not take the lock again: it mints, and proves that the first question has taken it.
+//!
+//! A server that does not know `IFEQ` could not be given back what it grants. So on each connection the first question is
+//! whether the lock is the owner's, which changes nothing, and nothing is taken before that is answered.
+
+use bytes::Bytes;
+use leasehold_resp::{Decimal, Frame};
+
+use super::answer::Answer;
+use super::command::Command;
+use super::core::Machine;
+use super::drawn::Counter;
+use super::ids::LeaseId;
+use super::lease::{Has, Lease, Phase};
+use super::link::{Link, Reply, Step, What};
+use super::place::Place;
+use super::rules;
+use super::script::Scripts;
+use crate::policy::{Code, Drawn, Moment, TOKEN_MAX, number};
+
+/// As long as scripts keep a counter that is idle.
+const FENCE_LIFE_MS: &[u8] = b"604800000";
+const NO_NUMBER: &str =
+    "FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53";
+
+impl Lease {
+    /// Asks for the lock, or whether the server knows how.
+    pub(super) fn ask_in_steps(
+        &self,
+        (id, at): (LeaseId, usize),
+        link: &mut Link,
+        command: &mut Command,
+        scripts: &Scripts,
+        now: Moment,
+    ) {
+        let (to, is_fenced) = (|what| self.to(id, at, what), self.kind.is_fenced);
+        let is_again = self.replicas[at].has == Has::Perhaps;
+        command.bytes.clear();
+        if !link.compares {
+            self.is_its(at, command, scripts);
+            link.say(command, to(What::Step(Step::Compares)), now);
+        } else if is_again && !is_fenced {
+            self.is_its(at, command, scripts);
+            link.say(command, to(What::Acquire), now);
+        } else {
+            if !is_again {
+                (self.kind.acquire)(self.question(at, command, scripts));
+                link.say(command, to(What::Acquire), now);
+            }
+            if is_fenced {
+                self.draw((id, at), link, now);
+            }
+        }
+        command.bytes.clear();
+    }
+
+    /// Spells the question whether the lock is the owner's, which has it last for its TTL then.
+    fn is_its(&self, at: usize, command: &mut Command, scripts: &Scripts) {
+        command.bytes.clear();
+        if let Some(alone) = &self.kind.alone {
+            (alone.extend)(self.question(at, command, scripts));
+        }
+    }
+
+    fn draw(&self, (id, at): (LeaseId, usize), link: &mut Link, now: Moment) {
+        let to = |step| self.to(id, at, What::Step(step));
+        link.write(&[b"GET", self.names.fence()], Place::Text, to(Step::Counter), now);
+        link.write(&[b"TIME"], Place::Any, to(Step::Clock), now);
+    }
+
+    fn mint(&self, (id, at): (LeaseId, usize), link: &mut Link, now: Moment) {
+        let steps = &self.replicas[at].steps;
+        let (fence, token) = (self.names.fence(), Decimal::new(steps.token));
+        let head: [&[u8]; 3] = [b"SET", fence, &token];
+        let life: [&[u8]; 2] = [b"PX", FENCE_LIFE_MS];
+        let condition: &[&[u8]] = match steps.counter.text() {
+            Some(counter) => &[b"IFEQ", counter],
+            None => &[b"NX"],
+        };
+        let words = [&head, condition, &life].concat();
+        link.write(&words, Place::Flag, self.to(id, at, What::Step(Step::Minted)), now);
+    }
+
+    /// Whether the question of this round at this place is still to be answered.
+    fn is_open(&self, at: usize, round: u32) -> bool {
+        let is_asked = self.phase == Phase::Asking || self.is_held();
+        is_asked && self.round == round && self.votes.answered() & 1 << at == 0
+    }
+}
+
+impl Answer {
+    /// The reply of a `SET` that compares with the owner's value.
+    pub(crate) fn of_compared(reply: &Frame) -> Option<Self> {
+        match reply {
+            Frame::Simple(_) => Some(Self::Granted(None)),
+            Frame::Null => Some(Self::NotOwned),
+            _ => None,
+        }
+    }
+
+    /// What an error says of a lease that is kept or given back so: what is no lock any more is not the owner's.
+    pub(super) fn of_uncompared(text: &[u8]) -> Option<Self> {
+        (Code::of(&String::from_utf8_lossy(text)) == Code::WrongType).then_some(Self::NotOwned)
+    }
+}
+
+impl Machine {
+    /// A server has let the owner in; whether a token has to be minted before that counts.
+    pub(super) fn is_taken(
+        &mut self,
+        id: LeaseId,
+        at: usize,
+        round: u32,
+        answer: Answer,
+        reply: Option<&Reply>,
+    ) -> bool {
+        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let is_first = lease.kind.is_scriptless() && lease.kind.is_fenced && reply.is_some();
+        let is_granted = matches!(answer, Answer::Granted(_));
+        if !is_first || !is_granted || !lease.is_open(at, round) {
+            return false;
+        }
+        lease.replicas[at].steps.is_taken = true;
+        true
+    }
+
+    /// A server has answered a step, or never will.
+    pub(super) fn stepped(
+        &mut self,
+        server: usize,
+        (id, at): (LeaseId, usize),
+        (round, step): (u32, Step),
+        reply: Option<&Reply>,
+        now: Moment,
+    ) {
+        let knows = step == Step::Compares && reply.is_some_and(|it| it.frame.error().is_none());
+        self.links[server].compares |= knows;
+        if reply.is_some() {
+            self.note_answer(server);
+        }
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_open(at, round)) else {
+            return;
+        };
+        let replica = &mut lease.replicas[at];
+        let steps = &mut replica.steps;
+        // Else the refusal says it all.
+        let is_on = steps.is_taken || replica.has == Has::Perhaps || step == Step::Compares;
+        let Some(reply) = reply.filter(|_| is_on) else {
+            if is_on {
+                self.voted(id, at, round, Answer::UNKNOWN, false, now);
+            }
+            return;
+        };
+        if reply.frame.error().is_some() {
+            return self.is_refused_a_step(id, at, (round, step), &reply.frame, now);
+        }
+        let value = reply.frame.value();
+        match (step, value) {
+            (Step::Compares, _) => {
+                // On this connection the owner has asked for nothing else.
+                replica.has = Has::Asked;
+                self.repeat((id, at), round, What::Acquire, now);
+            }
+            (Step::Counter, value) => steps.counter = Counter::of(value.as_bytes()),
+            (Step::Clock, value) => match micros(value) {
+                Some(clock) => self.has_drawn(server, (id, at), round, clock, now),
+                None => self.nonsensical(server, (id, at), round, now),
+            },
+            (Step::Minted, value) => steps.is_minted = matches!(value, Frame::Simple(_)),
+            (Step::Proved, value) => {
+                let is_its = rules::is_proved(matches!(value, Frame::Simple(_)));
+                let (is_minted, token) = (steps.is_minted, steps.token);
+                match (is_its, is_minted) {
+                    (true, true) => {
+                        self.voted(id, at, round, Answer::Granted(Some(token)), true, now);
+                    }
+                    (true, false) => lease.draw((id, at), &mut self.links[server], now),
+                    (false, _) => {
+                        let answer = Answer::Held { frees_in: None, counter: 0 };
+                        self.came_to(id, at, (round, What::Acquire), (Some(reply), answer), now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn nonsensical(&mut self, server: usize, (id, at): (LeaseId, usize), round: u32, now: Moment) {
+        let answer = self.is_nonsense(server);
+        self.voted(id, at, round, answer, true, now);
+    }
+
+    /// An error in the place of a step: what was taken before is there.
+    fn is_refused_a_step(
+        &mut self,
+        id: LeaseId,
+        at: usize,
+        (round, step): (u32, Step),
+        said: &Frame,
+        now: Moment,
+    ) {
+        let answer = said.error().map_or(Answer::UNKNOWN, |text| self.answer_of_error(text));
+        let answer = match answer {
+            Answer::Failed { failing, .. } => {
+                Answer::Failed { failing, is_run: step != Step::Compares }
+            }
+            answer => answer,
+        };
+        self.keep_said(id, at, round, said);
+        self.voted(id, at, round, answer, true, now);
+    }
+
+    /// Counter and clock are known: the token is minted, if the ballot allows one.
+    fn has_drawn(
+        &mut self,
+        server: usize,
+        (id, at): (LeaseId, usize),
+        round: u32,
+        clock: u64,
+        now: Moment,
+    ) {
+        let Self { links, leases, settings, command, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        let (is_alone, ballot) = (lease.is_alone(), lease.attempt.ballot());
+        let replica = &mut lease.replicas[at];
+        let steps = &mut replica.steps;
+        let counter = steps.counter.number();
+        let drawn = counter.and_then(|it| Some(ballot?.drawn(it, clock, is_alone)));
+        let answer = match drawn {
+            Some(Drawn::Token(token)) if token <= TOKEN_MAX => {
+                (steps.token, steps.is_minted) = (token, false);
+                let link = &mut links[server];
+                lease.mint((id, at), link, now);
+                command.form = link.form;
+                lease.is_its(at, command, &settings.scripts);
+                link.say(command, lease.to(id, at, What::Step(Step::Proved)), now);
+                command.bytes.clear();
+                return;
+            }
+            Some(Drawn::Token(_)) | None => {
+                let said = Frame::Error(Bytes::from_static(NO_NUMBER.as_bytes()));
+                return self.is_refused_a_step(id, at, (round, Step::Clock), &said, now);
+            }
+            Some(Drawn::Stale) => Answer::Stale { counter: counter.unwrap_or(0) },
+            Some(Drawn::Ahead) => Answer::Ahead { clock },
+        };
+        // Unlike a script, it has the lock.
+        replica.has = Has::Key;
+        self.voted(id, at, round, answer, true, now);
+    }
+}
+
+/// The clock of a server.
+fn micros(time: &Frame) -> Option<u64> {
+    let Frame::Array(items) = time else { return None };
+    let [seconds, micros] = &items[..] else { return None };
+    let read = |frame: &Frame| frame.as_bytes().and_then(|text| number::<u64>(text));
+    read(seconds)?.checked_mul(1_000_000)?.checked_add(read(micros)?)
+}
+
+#[cfg(test)]
+mod tests;
