@@ -57,10 +57,11 @@ impl Met {
     }
 
     /// Why no lock is asked for where nothing is known of a reign: a server that does not tell what it is, or lets its
-    /// scripts not ask, says the same the next time.
+    /// scripts not ask, says the same the next time. The slot of a marker has moved until the map says so.
     pub(super) fn failing(&self) -> Failing {
         let code = self.said().map(|text| Code::of(&String::from_utf8_lossy(text)));
-        if code.is_some_and(Code::is_lasting) { Failing::Hopeless } else { Failing::Otherwise }
+        let is_lasting = |code: Code| code.is_lasting() && code != Code::Elsewhere;
+        if code.is_some_and(is_lasting) { Failing::Hopeless } else { Failing::Otherwise }
     }
 
     /// Whether its reign has to be learned, or looked at again, before a lock is asked for.
@@ -84,5 +85,17 @@ impl Met {
         let is_open =
             |reign: Reign| reign.wait(now).is_zero() && (!is_repeated || reign.is_sure(now));
         !self.is_on || rules::hands_on(self.reign.is_some_and(is_open))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_whose_slot_has_moved_is_asked_for_again_and_a_right_that_lacks_is_not() {
+        let failing = |said: &'static str| Met { said: Some(said.into()), ..Met::new() }.failing();
+        assert_eq!(failing("MOVED 1755 127.0.0.1:7001"), Failing::Otherwise);
+        assert_eq!(failing("NOPERM this user has no permissions"), Failing::Hopeless);
     }
 }
