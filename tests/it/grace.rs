@@ -223,7 +223,7 @@ async fn a_lock_survives_a_restart_that_forgets_all() {
     let forgotten =
         soon("a grant", one.lock("forgotten").no_renewal().into_future()).await.unwrap();
     server.restart();
-    assert_eq!(server.cli_text(&["DBSIZE"]), "0");
+    assert_eq!(server.cli_text(&["EXISTS", "forgotten"]), "0");
     let next = tokio::spawn(other.lock("kept").into_future());
     let _second = soon("the grace is over", other.lock("forgotten").into_future()).await.unwrap();
     assert!(forgotten.is_lost() && !kept.is_lost() && !next.is_finished());
