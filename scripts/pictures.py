@@ -133,7 +133,7 @@ def failover():
             it.arrow(promoted + 12, top + 76, promoted + 12, top + 56, GREEN)
             it.line(over, top + 22, over, top + 150, GREY, True)
             it.text((promoted + over) / 2, top + 166, "grace: the longest TTL", colour=GREY)
-            it.text(over + 6, top + 166, "names that were free can be had", "start", GREY, 12)
+            it.text(over + 6, top + 166, "free names are granted again", "start", GREY, 12)
         else:
             it.text(promoted, top + 166, "names that A holds are free", "start", RED, 12)
         it.text(fails, top + 14, "fails", colour=RED)
