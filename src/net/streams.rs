@@ -68,8 +68,8 @@ impl Connector {
             }
             Ok(None) => return Err(at_fault(io::ErrorKind::Other, format_args!("panicked"))),
             Err(_) => {
-                let what = format_args!("gave no stream within {:.1}", Units(within));
-                return Err(at_fault(io::ErrorKind::TimedOut, what));
+                let (kind, within) = (io::ErrorKind::TimedOut, Units(within));
+                return Err(at_fault(kind, format_args!("gave no stream within {within:.1}")));
             }
         };
         let stream = match tls {
