@@ -82,6 +82,7 @@ pub(super) fn settings(servers: usize) -> Settings {
         limits: LIMITS,
         flight_max: Duration::from_secs(60),
         scripts: scripts(),
+        #[cfg(any(test, feature = "scriptless"))]
         scriptless: None,
         waits: &POLLING,
         rank: |_, _| 0,
