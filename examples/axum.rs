@@ -95,8 +95,9 @@ fn status(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Contended => StatusCode::CONFLICT,
         ErrorKind::Misuse => StatusCode::BAD_REQUEST,
-        ErrorKind::Auth => StatusCode::INTERNAL_SERVER_ERROR,
-        // Lost, or not available: the client may try again, at another instance.
+        // A charge whose lease was lost may have been made: a client that tries again would be charged twice.
+        ErrorKind::Auth | ErrorKind::Lost => StatusCode::INTERNAL_SERVER_ERROR,
+        // Not available: the client may try again, at another instance.
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -14,7 +14,7 @@ pub use kind::ErrorKind;
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
 
-const HELD_HERE: &str = "held by a guard of this same locker, and locks are not re-entrant";
+const HELD_HERE: &str = "held through this same locker, by another task or by the caller itself";
 
 /// Why a lock could not be taken, kept or given back.
 ///
@@ -284,7 +284,7 @@ impl fmt::Display for Error {
             Kind::Misuse(what) => return f.write_str(what),
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
             Kind::ShutDown => return f.write_str("the locker was shut down"),
-            Kind::HeldHere => return f.write_str(HELD_HERE),
+            Kind::HeldHere => return write!(f, "{HELD_HERE}: locks are not re-entrant"),
             Kind::Contended { waited } => {
                 if let Some(waited) = waited {
                     write!(f, "could not be acquired within {:.1}: ", Units(*waited))?;

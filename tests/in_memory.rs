@@ -170,6 +170,35 @@ async fn a_server_that_hangs_leaves_an_outcome_unknown_and_gives_it_back_later()
     locker.try_lock("name").await.unwrap().release().await.unwrap();
 }
 
+/// A waiter that was told of a holder, and then has no server any more, is told of that and not of the holder.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_as_it_is_also_where_a_holder_was_known_before() {
+    let ends: [fn(&Process, &Server); 3] = [
+        |_, server| server.stop(),
+        |_, server| server.hang(),
+        |process, server| process.cut_off(server),
+    ];
+    for end in ends {
+        let (server, process) = (Server::new(), Process::new());
+        let one = Process::new().builder(&server).label("one").connect().await.unwrap();
+        let _guard = one.lock("name").await.unwrap();
+        let other = process.locker(&server).await.unwrap();
+        let waiting = tokio::spawn(other.lock("name").wait_at_most(30 * SECOND).into_future());
+        eventually("it waits", || other.stats().waiting == 1).await;
+        sleep(SECOND / 2).await;
+        end(&process, &server);
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(
+            error.report().holder().is_none() && !error.to_string().contains("held by"),
+            "{error}"
+        );
+        let is_told = [FailureKind::Unavailable, FailureKind::Unknown]
+            .map(|it| error.report().has_failure(it));
+        assert!(is_told.contains(&true), "{error}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_restarts_keeps_its_keys_or_loses_them() {
     let server = Server::new();

@@ -304,6 +304,12 @@ impl Lease {
         if needs_script { &FENCED } else { self.kind }
     }
 
+    /// It came to nothing as too few servers served: what one said before its connection ended is not why.
+    pub(super) fn is_refused_unserved(&self) -> bool {
+        let Phase::Refused(Refusal::Setback { setback, .. }) = self.phase else { return false };
+        matches!(setback, Setback::Failing | Setback::Hopeless | Setback::Quarantined(_))
+    }
+
     /// How long its keys live on servers: at least for its TTL.
     #[inline(never)]
     pub(super) fn key_life(&self) -> Duration {

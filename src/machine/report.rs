@@ -233,6 +233,13 @@ impl Machine {
     fn said<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> Said<'a> {
         let (bit, votes, link) = (1 << at, lease.votes, &self.links[lease.link(at)]);
         let kept = lease.said.iter().find(|(it, _)| *it == at).map(|(_, kept)| kept);
+        let is_of_others = match kept {
+            None => votes.denied & bit != 0,
+            Some(kept) => matches!(kept, Kept::Held(..) | Kept::Taken | Kept::Queued(_)),
+        };
+        if is_of_others && !link.is_ready() && lease.is_refused_unserved() {
+            return Said::Unreached(link.fault.as_ref());
+        }
         match kept {
             Some(Kept::Seized(value, pttl)) => Said::Seized(value, *pttl),
             _ if votes.granted & bit != 0 => Said::Granted,

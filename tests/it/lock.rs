@@ -305,12 +305,12 @@ async fn a_holder_that_waits_for_its_own_lock_is_told() {
     assert_eq!(locker.stats().attempts, attempts, "no server was asked");
     let error = locker.try_lock("b").await.map(|_| ()).unwrap_err();
     assert!(error.is_held_here() && !error.is_timeout(), "{error}");
-    assert!(error.to_string().contains("a guard of this same locker"), "{error}");
+    assert!(error.to_string().contains("through this same locker"), "{error}");
     let limit = Duration::from_millis(500);
     let at_limit = |locker: &Locker| locker.lock("b").wait_at_most(limit).into_future();
     let error = at_limit(&locker).await.map(|_| ()).unwrap_err();
     assert!(error.is_held_here() && error.is_timeout(), "{error}");
-    assert!(error.to_string().contains("a guard of this same locker"), "{error}");
+    assert!(error.to_string().contains("through this same locker"), "{error}");
     // Another locker's guard is another's.
     let error = at_limit(&other).await.map(|_| ()).unwrap_err();
     assert!(!error.is_held_here() && error.is_timeout(), "{error}");

@@ -73,7 +73,8 @@ where
 fn refusal(error: &Error) -> Response {
     let status = match error.kind() {
         ErrorKind::Contended => StatusCode::CONFLICT,
-        ErrorKind::Misuse | ErrorKind::Auth => StatusCode::INTERNAL_SERVER_ERROR,
+        // Work whose lease was lost may have been done: no reason to try again.
+        ErrorKind::Misuse | ErrorKind::Auth | ErrorKind::Lost => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, error.to_string()).into_response()
