@@ -42,7 +42,8 @@ pub struct IdempotentRequest {
     wait: Duration,
 }
 
-/// What came of a request.
+/// What came of a request. Others may come with later versions: a `match` has a `_` for them, which is for what was not
+/// carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestOutcome<E> {

@@ -45,7 +45,8 @@ pub struct RateLimit {
     stock: Arc<Mutex<Stock>>,
 }
 
-/// What a limit answers to a caller that does not wait.
+/// What a limit answers to a caller that does not wait. Others may come with later versions: a `match` has a `_` for
+/// them, which is for what is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allowance {

@@ -103,7 +103,8 @@ pub struct Job {
     term: Option<Term>,
 }
 
-/// What came of a slot.
+/// What came of a slot. Others may come with later versions: a `match` has a `_` for them, which is for what did not run
+/// here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobOutcome<T> {
