@@ -287,7 +287,7 @@ async fn tls_goes_over_a_stream_and_says_who_is_not_trusted() {
 
 #[tokio::test]
 async fn a_connector_that_fails_hangs_or_panics_is_named() {
-    let of = || Locker::builder().node("redis://hidden.invalid").connect_timeout(SHORT);
+    let of = || Locker::builder().node("redis://hidden.invalid").connect_timeout(10 * SHORT);
     let fails = async |_, _| Err::<TcpStream, _>(io::Error::other("no route"));
     let hangs = async |_, _| std::future::pending::<io::Result<TcpStream>>().await;
     let panics = |host: String, _| {
@@ -296,7 +296,7 @@ async fn a_connector_that_fails_hangs_or_panics_is_named() {
     };
     for (builder, what) in [
         (of().connector(fails), "failed: no route"),
-        (of().connector(hangs), "gave no stream within 90 ms"),
+        (of().connector(hangs), "gave no stream within "),
         (of().connector(panics), "panicked"),
     ] {
         let error = refusal(builder).await;
