@@ -23,7 +23,8 @@
 //! wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked,
 //! and when), `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas
 //! have it), `release` (what is given back, at once or owed), `parting` (a lock that is let go for somebody else), `bounds` (how long it is held whatever its TTL), `report`
-//! (what servers said where it came to nothing), `steps` (a lock that is taken without a script), `shutdown` (the end of all of them). Beside leases there are
+//! (what servers said where it came to nothing), `steps` (a lock that is taken without a script), `shutdown` (the end of
+//! all of them). Beside leases there are
 //! questions of callers that hold none: `call`.
 //!
 //! # A link
