@@ -214,6 +214,9 @@ impl<F: Fencing> LockRequest<F> {
     /// still granted is given back, without blocking. A limit below a millisecond, zero included, allows one
     /// attempt, like [`Locker::try_lock`](crate::Locker::try_lock), for as long as one command may take.
     ///
+    /// Servers are asked once more a command timeout before the end: so the error is of now, and servers that stand still are
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). In a shorter wait that was refused once, they are not noticed.
+    ///
     /// # Examples
     ///
     /// ```no_run

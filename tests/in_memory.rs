@@ -199,6 +199,52 @@ async fn an_outage_is_told_as_it_is_also_where_a_holder_was_known_before() {
     }
 }
 
+/// A server that stands still is told as that at the limit, to all that wait, however long its holder's lease is.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stands_still_is_told_at_the_limit_also_to_those_behind_another() {
+    let (server, process) = (Server::new(), Process::new());
+    let one = Process::new().builder(&server).label("one").connect().await.unwrap();
+    let _guard = one.lock("name").ttl(120 * SECOND).await.unwrap();
+    let other = process.locker(&server).await.unwrap();
+    let wait = |limit: u32| {
+        let request = other.lock("name").ttl(120 * SECOND).wait_at_most(limit * SECOND);
+        tokio::spawn(request.into_future())
+    };
+    let longest = wait(40);
+    eventually("the first waits", || other.stats().waiting == 1).await;
+    let behind = [5, 6, 6, 7].map(wait);
+    eventually("all wait", || other.stats().waiting == 5).await;
+    sleep(SECOND / 2).await;
+    // What it says to a wait that is over while it serves.
+    let held = wait(2).await.unwrap().unwrap_err();
+    assert_eq!(held.kind(), ErrorKind::Contended, "{held}");
+    assert_eq!(held.report().holder().and_then(|it| it.label.as_deref()), Some("one"), "{held}");
+    server.hang();
+    for waiting in behind.into_iter().chain([longest]) {
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(!error.to_string().contains("held by"), "{error}");
+    }
+}
+
+/// Of five servers, two that stand still change nothing in what a waiter is told, and three do.
+#[tokio::test(start_paused = true)]
+async fn a_quorum_that_stands_still_is_told_at_the_limit() {
+    for (hanging, kind) in [(2, ErrorKind::Contended), (3, ErrorKind::Unavailable)] {
+        let servers = Server::several::<5>();
+        let one = Process::new().builder(&servers).max_ttl(120 * SECOND).connect().await.unwrap();
+        let _guard = one.lock("name").ttl(120 * SECOND).await.unwrap();
+        let other = Process::new().builder(&servers).max_ttl(120 * SECOND).connect().await.unwrap();
+        let request = other.lock("name").ttl(120 * SECOND).wait_at_most(8 * SECOND);
+        let waiting = tokio::spawn(request.into_future());
+        eventually("it waits", || other.stats().waiting == 1).await;
+        sleep(SECOND / 2).await;
+        servers[..hanging].iter().for_each(Server::hang);
+        let error = waiting.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_restarts_keeps_its_keys_or_loses_them() {
     let server = Server::new();

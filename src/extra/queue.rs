@@ -17,7 +17,7 @@ use leasehold_resp::{Decimal, Frame};
 use crate::machine::{Entry, LeaseId, Machine, Waiting, Waits};
 use crate::policy::{
     ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent,
-    beat, entry_life, number,
+    beat, entry_life, late_within, number,
 };
 
 /// See the module's documentation.
@@ -47,16 +47,16 @@ fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
 /// The question waits until the server was looked at.
 fn plan_unasked(machine: &mut Machine, id: LeaseId, now: Moment) {
     let late_at = now.after(machine.settings().timeout);
-    let Some((_, Waiting { ends_at, .. })) = machine.entry(id) else { return };
-    machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
+    let Some((_, Waiting { retry, .. })) = machine.entry(id) else { return };
+    machine.plan(id, late_within(late_at, retry.ends_at()));
 }
 
 /// The answer is late after the timeout; all of several servers are asked sooner.
 fn plan_unanswered(machine: &mut Machine, id: LeaseId) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
-    let Some((entry, Waiting { ends_at, .. })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { retry, .. })) = machine.entry(id) else { return };
     let late_at = entry.asked_at.after(timeout);
-    let sooner = [all_due(entry, is_alone), ends_at].into_iter().flatten();
+    let sooner = [all_due(entry, is_alone), retry.ends_at()].into_iter().flatten();
     machine.plan(id, sooner.fold(late_at, Moment::min));
 }
 
@@ -175,21 +175,22 @@ fn is_given(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
     server.is_some_and(|server| machine.is_given_by_queue(server, now))
 }
 
-/// The next question: a third of the entry's life after the last one, and at the end of the holder's lease.
+/// The next question: a third of the entry's life after the last one, at the end of the holder's lease, and before the limit.
 fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let is_alone = machine.is_alone();
-    let Some((entry, Waiting { term, pause, ends_at })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { term, pause, retry })) = machine.entry(id) else { return };
     let next = entry.asked_at.after(beat(term, is_alone));
     let frees_at = entry.frees_at.filter(|_| entry.is_first);
     let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(pause))));
     let all = all_due(entry, is_alone);
     let next = all.map_or(next, |at| next.min(at));
-    machine.plan(id, ends_at.map_or(next, |end| end.min(next)).max(now));
+    let limit = retry.last_word_at(now).or(retry.ends_at());
+    machine.plan(id, late_within(next, limit).max(now));
 }
 
 /// When all of several servers are asked: by the first, and where the one with the queue says nothing.
 fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
-    let asks_all = !is_alone && (entry.is_first || entry.is_unanswered);
+    let asks_all = !is_alone && (entry.is_first || entry.unanswered_since.is_some());
     asks_all.then(|| entry.all_asked_at.after(ASK_ALL_EACH))
 }
 
@@ -197,7 +198,7 @@ fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
 /// that has no answer.
 fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
-    let Some((entry, Waiting { term, pause, ends_at })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { term, pause, retry })) = machine.entry(id) else { return };
     let is_told = std::mem::take(&mut entry.is_told);
     // The place is kept whatever the policy says.
     let from = entry.asked_at.after(pause.min(beat(term, is_alone)));
@@ -209,12 +210,13 @@ fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
         machine.is_woken();
     }
     let Some((entry, _)) = machine.entry(id) else { return };
-    if ends_at.is_some_and(|end| end <= now) {
+    let is_answered = entry.unanswered_since.is_none();
+    if retry.is_over(now) {
         machine.is_out_of_time(id, now);
-    } else if !entry.is_unanswered && from <= now {
+    } else if is_answered && from <= now {
         ask(machine, id, now);
-    } else if !entry.is_unanswered {
-        machine.plan(id, ends_at.map_or(from, |end| end.min(from)));
+    } else if is_answered {
+        machine.plan(id, late_within(from, retry.ends_at()));
     } else if entry.asked_at.after(timeout) > now {
         plan_unanswered(machine, id);
     } else if is_alone && entry.state.has_place(term, now) {

@@ -13,7 +13,7 @@ use super::rules;
 use crate::names::Names;
 use crate::policy::{
     Attempt, AttemptAction, Ballot, Bounds, Conditions, Failing, Grant, LeaseState, Moment, Next,
-    Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait, renew_at,
+    Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait, is_silence, renew_at,
 };
 
 /// What is asked for.
@@ -281,8 +281,9 @@ impl Machine {
             lease.votes.later = 0;
             return self.put(id, now);
         }
-        // What the attempt before came to is what is known.
-        if let Some(setback) = lease.setback.filter(|_| lease.retry.is_over(now)) {
+        // What the attempt before came to is what is known, unless servers have been silent since.
+        let is_silence = is_silence(lease.asked_at, self.settings.timeout, now);
+        if let Some(setback) = lease.setback.filter(|_| lease.retry.is_over(now) && !is_silence) {
             self.give_back_aside(id, now);
             return self.refuse(id, setback, true, now);
         }
@@ -456,9 +457,9 @@ impl Machine {
     fn stand(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.phase = Phase::InLine;
-        let ends_at = lease.retry.ends_at();
+        let next = lease.retry.last_word_at(now).or(lease.retry.ends_at());
         self.lines.join(&lease.names, id);
-        self.plan(id, ends_at.unwrap_or(now.after(self.settings.flight_max)));
+        self.plan(id, next.unwrap_or(now.after(self.settings.flight_max)));
     }
 
     /// The rest is over, or the limit of one that stands in line.
@@ -468,9 +469,23 @@ impl Machine {
             let setback = lease.setback.or_else(|| self.known_by_others(id, now));
             self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
         } else if lease.phase == Phase::InLine {
+            self.first_asks(id, now);
             self.stand(id, now);
         } else {
             self.try_again(id, now);
+        }
+    }
+
+    /// One behind the first is near its limit, and is told what the first knows.
+    fn first_asks(&mut self, id: LeaseId, now: Moment) {
+        let first = self.leases.get(id).and_then(|lease| self.lines.first(&lease.names));
+        let Some((first, lease)) = first.and_then(|id| Some((id, self.leases.get(id)?))) else {
+            return;
+        };
+        match lease.phase {
+            Phase::Resting { from, .. } if from <= now => self.try_again(first, now),
+            Phase::Queued if lease.asked_at < now => (self.settings.waits.again)(self, first, now),
+            _ => {}
         }
     }
 
@@ -491,13 +506,19 @@ impl Machine {
             return Some(Setback::Held(Some(left)));
         }
         let first = self.leases.get(self.lines.first(&lease.names)?)?;
+        let is_silent = first.is_silent(self.settings.timeout, now);
         let (setback, asked_at, votes) = (first.setback?, first.asked_at, first.votes);
         let said = first.said.clone();
-        let answered_at: Vec<_> = first.replicas.iter().map(|it| it.answered_at).collect();
+        let met: Vec<_> = first.replicas.iter().map(|it| (it.answered_at, it.generation)).collect();
         let lease = self.leases.get_mut(id)?;
         (lease.said, lease.asked_at, lease.votes) = (said, asked_at, votes);
-        let replicas = lease.replicas.iter_mut().zip(answered_at);
-        replicas.for_each(|(replica, at)| replica.answered_at = at);
+        for (replica, met) in lease.replicas.iter_mut().zip(met) {
+            (replica.answered_at, replica.generation) = met;
+        }
+        if is_silent {
+            lease.forgets_what_was_said();
+            return Some(Setback::Failing);
+        }
         Some(setback)
     }
 

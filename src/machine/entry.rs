@@ -11,7 +11,8 @@ pub(crate) struct Entry {
     pub(crate) state: WaiterState,
     /// When its last question was sent; what is to be judged is the answer to that one.
     pub(crate) asked_at: Moment,
-    pub(crate) is_unanswered: bool,
+    /// Since when nothing has been answered that was asked.
+    pub(crate) unanswered_since: Option<Moment>,
     /// The server has answered its owner: only a first question enters.
     pub(crate) is_known: bool,
     /// It knows of nobody before it.

@@ -17,7 +17,7 @@ use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::{
     Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
-    Term,
+    Term, is_silence,
 };
 
 /// Round trips of the others, and time beside them, that a server is given to answer where the servers together could
@@ -354,6 +354,23 @@ impl Lease {
         let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
         let slowest = round_trips.max().unwrap_or_default();
         self.asked_at.after(SLOW_ROUND_TRIPS * slowest + SLOW_FLOOR)
+    }
+
+    /// The only server has not answered for so long, when a limit ends the wait, that nobody knows whether it still would say
+    /// what it said before.
+    pub(super) fn is_silent(&self, timeout: Duration, now: Moment) -> bool {
+        let since = match (self.phase, &self.entry) {
+            (Phase::Queued, Some(entry)) => entry.unanswered_since,
+            (Phase::Asking, _) if self.votes.answered() == 0 => Some(self.asked_at),
+            _ => None,
+        };
+        self.is_alone() && since.is_some_and(|since| is_silence(since, timeout, now))
+    }
+
+    /// It does not count any more: the servers are late.
+    pub(super) fn forgets_what_was_said(&mut self) {
+        self.said.clear();
+        self.are_late();
     }
 
     /// Servers that have not answered the question of this round are late.

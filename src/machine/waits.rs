@@ -15,7 +15,9 @@ use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Votes};
 use super::link::What;
 use super::subscription::Told;
-use crate::policy::{Attempt, Ballot, Failing, Grant, Moment, Relay, Setback, Term, WaiterState};
+use crate::policy::{
+    Attempt, Ballot, Failing, Grant, Moment, Relay, RetryState, Setback, Term, WaiterState,
+};
 
 impl Machine {
     /// The server whose queue is everybody's for this lock, among those that may vote.
@@ -76,7 +78,7 @@ impl Machine {
             at,
             state: WaiterState::begin(),
             asked_at: now,
-            is_unanswered: false,
+            unanswered_since: None,
             is_known: false,
             is_first: false,
             is_told: false,
@@ -95,7 +97,7 @@ impl Machine {
         let random = (self.settings.random)();
         let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
         let pause = lease.retry.pause(random);
-        let waiting = Waiting { term: lease.term, pause, ends_at: lease.retry.ends_at() };
+        let waiting = Waiting { term: lease.term, pause, retry: lease.retry };
         lease.entry.as_deref_mut().map(|entry| (entry, waiting))
     }
 
@@ -107,7 +109,8 @@ impl Machine {
             return;
         };
         let link = &mut links[entry.server];
-        (entry.asked_at, entry.is_unanswered) = (now, true);
+        entry.asked_at = now;
+        entry.unanswered_since.get_or_insert(now);
         (lease.asked_at, lease.votes) = (now, Votes::default());
         lease.votes.asked = 1 << entry.at;
         lease.round += 1;
@@ -189,8 +192,15 @@ impl Machine {
 
     /// The caller's limit is over: the entry is left.
     pub(crate) fn is_out_of_time(&mut self, id: LeaseId, now: Moment) {
+        let timeout = self.settings.timeout;
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_silent = lease.is_silent(timeout, now);
+        if is_silent {
+            lease.forgets_what_was_said();
+        }
+        let setback = if is_silent { Setback::Failing } else { Setback::Held(None) };
         self.give_back_aside(id, now);
-        self.refuse(id, Setback::Held(None), true, now);
+        self.refuse(id, setback, true, now);
     }
 
     /// Pushes to this owner are nobody's any more, and no other asks in its place.
@@ -279,7 +289,7 @@ impl Machine {
             return;
         }
         if let Some((entry, _)) = self.entry(id) {
-            entry.is_unanswered = false;
+            entry.unanswered_since = None;
         }
         if let Some(reply) = reply {
             self.keep_said_to_entry(id, reply, now);
@@ -339,7 +349,7 @@ pub(crate) struct Waiting {
     pub(crate) term: Term,
     /// Between two questions, whatever a server tells.
     pub(crate) pause: Duration,
-    pub(crate) ends_at: Option<Moment>,
+    pub(crate) retry: RetryState,
 }
 
 #[cfg(test)]

@@ -49,6 +49,9 @@ pub(crate) struct Rest {
 /// ever. The caller's [`Retry`] says how long to wait in between, and how many
 /// attempts there are at most.
 ///
+/// Where a limit ends the wait, the servers are asked once more before that, soon enough for a timeout to pass: the caller is
+/// told of a holder that they know still, and of servers that stand still as such.
+///
 /// News of the lock is worth a try at once where it may lead on: the lock has another holder than
 /// before, or the last try was long ago. Any other try waits for as long as the [`Retry`] says,
 /// whatever a server tells: so no server can have a caller ask faster than it set out to.
@@ -56,6 +59,7 @@ pub(crate) struct Rest {
 pub(crate) struct RetryState {
     began_at: Moment,
     ends_at: Option<Moment>,
+    last_word_at: Option<Moment>,
     waits: bool,
     retry: Retry,
     grace: Duration,
@@ -73,7 +77,7 @@ pub(crate) enum Wait {
 }
 
 impl RetryState {
-    /// A request that does not wait has one attempt, which may take `attempt_max`.
+    /// A request that does not wait has one attempt. Each may take `attempt_max`.
     pub(crate) fn new(
         wait: Wait,
         retry: Retry,
@@ -87,8 +91,23 @@ impl RetryState {
             Wait::Forever => (true, None),
         };
         let ends_at = most.map(|most| now.after(most));
-        let (tries, last_try, failing_since) = (0, None, None);
-        Self { began_at: now, ends_at, waits, retry, grace, tries, last_try, failing_since }
+        let last_word_at = match wait {
+            Wait::AtMost(limit) if limit > attempt_max && !retry.is_counted() => {
+                Some(now.after(limit - attempt_max))
+            }
+            _ => None,
+        };
+        Self {
+            began_at: now,
+            ends_at,
+            last_word_at,
+            waits,
+            retry,
+            grace,
+            tries: 0,
+            last_try: None,
+            failing_since: None,
+        }
     }
 
     /// Whether there is more than one attempt.
@@ -101,9 +120,9 @@ impl RetryState {
         self.ends_at
     }
 
-    /// How much of the wait is left; none where it has no end.
-    pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
-        self.ends_at.map(|end| end.since(now))
+    /// When the next question is due, if nothing happens before: the last one before the limit.
+    pub(crate) fn last_word_at(&self, now: Moment) -> Option<Moment> {
+        self.last_word_at.filter(|at| *at > now)
     }
 
     /// Whether the limit has passed.
@@ -174,7 +193,8 @@ impl RetryState {
             Setback::Held(_) | Setback::Watched(_) => pause,
             _ => most,
         };
-        let left = self.left(now).unwrap_or(Duration::MAX);
+        let left = self.last_word_at(now).or(self.ends_at);
+        let left = left.map_or(Duration::MAX, |at| at.since(now));
         Next::Rest(Rest { least: least.min(left), most: most.max(least).min(left) })
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -47,12 +48,45 @@ struct Heard {
     events: Vec<Seen>,
 }
 
+/// Hears nothing, and is asked each time.
+struct Deaf;
+
+impl Subscriber for Deaf {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A place in the code that another thread reaches for the first time, while a subscriber is set here, is off for all: its
+/// interest is worked out for those that are known, and kept. With this one nothing is kept.
+static IS_ASKED: Once = Once::new();
+
 #[derive(Clone, Default)]
 pub(crate) struct Capture(Arc<Mutex<Heard>>);
 
 impl Capture {
     /// Captures what this thread does, until what is given back is dropped.
     pub(crate) fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        IS_ASKED
+            .call_once(|| tracing::subscriber::set_global_default(Deaf).expect("it is the first"));
         let capture = Self::default();
         let subscriber = tracing_subscriber::registry().with(capture.clone());
         (capture, tracing::subscriber::set_default(subscriber))
