@@ -356,8 +356,8 @@ impl Lease {
         self.asked_at.after(SLOW_ROUND_TRIPS * slowest + SLOW_FLOOR)
     }
 
-    /// The only server has not answered for so long, when a limit ends the wait, that nobody knows whether it still would say
-    /// what it said before.
+    /// Where a limit ends the wait: whether the only server has not answered for half of a timeout, so that what it said before
+    /// counts no more.
     pub(super) fn is_silent(&self, timeout: Duration, now: Moment) -> bool {
         let since = match (self.phase, &self.entry) {
             (Phase::Queued, Some(entry)) => entry.unanswered_since,

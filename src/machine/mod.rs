@@ -38,6 +38,7 @@ mod acquire;
 mod again;
 mod answer;
 mod batches;
+mod behind;
 mod bounds;
 mod breaker;
 mod by_hash;

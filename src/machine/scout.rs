@@ -5,7 +5,7 @@ use super::acquire::Options;
 use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
-use super::lease::{Lease, Phase};
+use super::lease::{Lease, Phase, Refusal};
 use crate::policy::{Bounds, Grant, Moment, Retry, Wait};
 
 impl Machine {
@@ -29,6 +29,23 @@ impl Machine {
         if let Some(entry) = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut()) {
             (entry.scout, entry.all_asked_at) = (Some(scout), now);
         }
+    }
+
+    /// The one that waits knows what servers say now.
+    pub(super) fn scout_is_refused(
+        &mut self,
+        scout: LeaseId,
+        waiter: LeaseId,
+        refusal: Refusal,
+        now: Moment,
+    ) {
+        let Some(lease) = self.leases.get_mut(scout) else { return };
+        let said = std::mem::take(&mut lease.said);
+        let waiter = self.leases.get_mut(waiter).filter(|lease| lease.phase == Phase::Queued);
+        if let (Some(lease), Refusal::Setback { setback, .. }) = (waiter, refusal) {
+            (lease.setback, lease.said) = (Some(setback), said);
+        }
+        self.forget(scout, now);
     }
 
     /// The one that waits has the lease, and leaves the queue.

@@ -194,11 +194,11 @@ impl Machine {
     pub(crate) fn is_out_of_time(&mut self, id: LeaseId, now: Moment) {
         let timeout = self.settings.timeout;
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let is_silent = lease.is_silent(timeout, now);
-        if is_silent {
+        let mut setback = lease.setback.unwrap_or(Setback::Held(None));
+        if lease.is_silent(timeout, now) {
             lease.forgets_what_was_said();
+            setback = Setback::Failing;
         }
-        let setback = if is_silent { Setback::Failing } else { Setback::Held(None) };
         self.give_back_aside(id, now);
         self.refuse(id, setback, true, now);
     }

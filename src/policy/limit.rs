@@ -18,8 +18,8 @@ pub(crate) fn late_within(late_at: Moment, ends_at: Option<Moment>) -> Moment {
     ends_at.map_or(late_at, |ends_at| ends_at.min(late_at))
 }
 
-/// Whether servers that were asked at `since` have been silent for so long, when a limit is over, that what they said before
-/// counts no more.
+/// Whether servers that were asked at `since` have been silent for half of a timeout: when a limit is over, what they said
+/// before counts no more.
 pub(crate) fn is_silence(since: Moment, timeout: Duration, now: Moment) -> bool {
     since.after(timeout / 2) <= now
 }

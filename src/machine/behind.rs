@@ -1,0 +1,145 @@
+//! The line of a lock within this process: one waiter asks, and those behind it are called, or are told what it knows.
+
+use super::answer::Kept;
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::{Has, Phase, Replica, Votes};
+use crate::policy::{Moment, Setback};
+
+impl Machine {
+    pub(super) fn was_sought(&mut self, id: LeaseId) -> bool {
+        let Self { lines, leases, .. } = self;
+        leases.get(id).is_some_and(|lease| lines.was_sought(&lease.names))
+    }
+
+    /// Whether others of this process wait for its lock.
+    pub(super) fn stands_in_line(&self, id: LeaseId) -> bool {
+        self.leases.get(id).is_some_and(|lease| self.lines.has(&lease.names))
+    }
+
+    /// It waits. Whether it asks: as the first in the line of its lock, or beside that.
+    pub(super) fn join_line(&mut self, id: LeaseId) -> bool {
+        let Self { lines, leases, .. } = self;
+        let Some(lease) = leases.get(id) else { return false };
+        lines.asks_also(lease.kind.also(&lease.words), id);
+        if lease.kind.stands_in_line() {
+            return lines.join(&lease.names, id);
+        }
+        lines.stand_beside(&lease.names, id);
+        true
+    }
+
+    /// Behind others that wait for the lock.
+    pub(super) fn stand(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.phase = Phase::InLine;
+        let next = lease.retry.last_word_at(now).or(lease.retry.ends_at());
+        self.lines.join(&lease.names, id);
+        self.plan(id, next.unwrap_or(now.after(self.settings.flight_max)));
+    }
+
+    /// The rest is over, or the limit of one that stands in line.
+    pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.retry.is_over(now) {
+            let setback = lease.setback.or_else(|| self.known_by_others(id, now));
+            self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
+        } else if lease.phase == Phase::InLine {
+            self.first_asks(id, now);
+            self.stand(id, now);
+        } else {
+            self.try_again(id, now);
+        }
+    }
+
+    /// One behind the first is near its limit, and is told what the first knows.
+    fn first_asks(&mut self, id: LeaseId, now: Moment) {
+        let first = self.leases.get(id).and_then(|lease| self.lines.first(&lease.names));
+        let Some((first, lease)) = first.and_then(|id| Some((id, self.leases.get(id)?))) else {
+            return;
+        };
+        match lease.phase {
+            Phase::Resting { from, .. } if from <= now => self.try_again(first, now),
+            Phase::Queued if lease.asked_at < now => (self.settings.waits.again)(self, first, now),
+            _ => {}
+        }
+    }
+
+    /// One that never asked knows what the first in its line does, or which of this process holds the lock.
+    fn known_by_others(&mut self, id: LeaseId, now: Moment) -> Option<Setback> {
+        let lease = self.leases.get(id)?;
+        if let Some(holder) = self.lines.occupant(&lease.names).and_then(|id| self.leases.get(id)) {
+            let left = holder.state()?.until()?.since(now);
+            let value =
+                Kept::Held(holder.owner.value().into(), i64::try_from(left.as_millis()).ok()?);
+            let has_key = |(_, replica): &(usize, &Replica)| replica.has == Has::Key;
+            let replicas = holder.replicas.iter().enumerate().filter(has_key).map(|(at, _)| at);
+            let said: Vec<_> = replicas.map(|at| (at, value.clone())).collect();
+            let asked = said.iter().fold(0, |asked, (at, _)| asked | 1 << at);
+            let lease = self.leases.get_mut(id)?;
+            (lease.said, lease.asked_at) = (said, now);
+            lease.votes = Votes { asked, denied: asked, ..Votes::default() };
+            return Some(Setback::Held(Some(left)));
+        }
+        let first = self.leases.get(self.lines.first(&lease.names)?)?;
+        let is_silent = first.is_silent(self.settings.timeout, now);
+        let (setback, asked_at, votes) = (first.setback?, first.asked_at, first.votes);
+        let said = first.said.clone();
+        let met: Vec<_> = first.replicas.iter().map(|it| (it.answered_at, it.generation)).collect();
+        let lease = self.leases.get_mut(id)?;
+        (lease.said, lease.asked_at, lease.votes) = (said, asked_at, votes);
+        for (replica, met) in lease.replicas.iter_mut().zip(met) {
+            (replica.answered_at, replica.generation) = met;
+        }
+        if is_silent {
+            lease.forgets_what_was_said();
+            return Some(Setback::Failing);
+        }
+        Some(setback)
+    }
+
+    /// It waits no more; where it was the first, the next one asks.
+    pub(super) fn leave_line(&mut self, id: LeaseId, now: Moment) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let Some(lease) = self.leases.get(id) else { return };
+        let (names, retry) = (lease.names.clone(), lease.retry);
+        if self.lines.leave(&names, id) {
+            if let Some(next) = self.lines.first(&names).and_then(|id| self.leases.get_mut(id)) {
+                next.retry.goes_on_from(&retry);
+            }
+            self.call_first(names.lock(), now);
+        }
+    }
+
+    /// The lease has ended: the first that waits for its lock asks.
+    pub(super) fn call_next(&mut self, id: LeaseId, now: Moment) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let Some(lease) = self.leases.get(id) else { return };
+        let (names, also) = (lease.names.clone(), lease.kind.also(&lease.words).to_vec());
+        self.call_first(names.lock(), now);
+        also.iter().for_each(|key| self.call_first(key, now));
+    }
+
+    /// The lock may be free: the first that waits for it asks.
+    fn call_first(&mut self, key: &[u8], now: Moment) {
+        for id in self.lines.asking(key) {
+            match self.leases.get(id).map(|lease| lease.phase) {
+                Some(Phase::InLine) => self.try_again(id, now),
+                Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
+                _ => {}
+            }
+        }
+    }
+
+    /// All that ask for any lock.
+    pub(super) fn all_asking(&self) -> Vec<LeaseId> {
+        if self.lines.is_empty() {
+            return Vec::new();
+        }
+        self.all(&|id, lease| self.lines.has_ask(&lease.names, id))
+    }
+}
