@@ -19,8 +19,8 @@
 //!
 //! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
-//! `acquire` (attempts, the line of those that wait in this process), `waits` (what stands on the machine has a request
-//! wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked,
+//! `acquire` (attempts), `behind` (the line of those that wait in this process), `waits` (what stands on the machine has a
+//! request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked,
 //! and when), `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas
 //! have it), `release` (what is given back, at once or owed), `parting` (a lock that is let go for somebody else), `bounds` (how long it is held whatever its TTL), `report`
 //! (what servers said where it came to nothing), `steps` (a lock that is taken without a script), `shutdown` (the end of
