@@ -115,8 +115,9 @@ async fn a_waiting_request_rides_out_a_connection_that_is_reset_under_it() {
     let asked = tokio::spawn(locker.lock("a").into_future());
     eventually("it was granted", || server.cli_text(&["EXISTS", "a"]) == "1").await;
     let first = server.cli_text(&["GET", "a"]);
-    proxy.to_client().set(Fault::Pass);
+    // In this order: the answer may only now come to the proxy.
     proxy.reset();
+    proxy.to_client().set(Fault::Pass);
     let guard = soon("the lock", asked).await.unwrap().unwrap();
     assert_ne!(server.cli_text(&["GET", "a"]), first, "another owner than the one in doubt");
     guard.release().await.unwrap();
