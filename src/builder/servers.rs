@@ -146,7 +146,8 @@ impl Builder {
     ///
     /// A request over a connection that was silent for half a second costs one more round trip: the server is asked
     /// whether it is still the primary that it was. Where a server refuses `INFO` or `TIME` to scripts, nothing is granted.
-    /// With several servers, one that became a primary votes once its grace is over. Kinds of leases beside the plain lock
+    /// With several servers there is no such round trip, and one that became a primary votes once its grace is over, as one
+    /// does that restarted. Kinds of leases beside the plain lock
     /// are granted by the same rules; where the new primary has not heard of a read or write lock, a permit, or a lease of
     /// `lock_all`, that lease is lost.
     ///

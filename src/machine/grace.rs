@@ -8,8 +8,9 @@
 //! Holders say that they hold in the batches in which they extend, by `repair.lua` in the place of `extend.lua`, so that a
 //! server that has no script yet is sent it once for 16 leases.
 //!
-//! One of several servers that began to reign votes once its grace is over, as one that has restarted. What is asked there
-//! besides is as it always is: the others know the holder.
+//! One of several servers that began to reign votes once its grace is over, as one that has restarted, and is given no lease
+//! again before. It is asked for its reign in one write with the rest: a lock that it grants in its grace is not believed to
+//! be, and the others know the holder.
 
 use std::time::Duration;
 
@@ -39,13 +40,13 @@ impl Link {
     /// Why no lock is asked of the server now; none where it may vote.
     pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
         let refusal = self.refusal(now);
-        if !self.met.is_on || refusal.is_some() {
-            return refusal;
-        }
-        match self.met.reign {
-            None => Some(self.met.failing()),
-            Some(_) => self.grace_left(now).map(Failing::Quarantined),
-        }
+        let restarted = match refusal {
+            Some(Failing::Quarantined(wait)) if self.met.is_on => Some(wait),
+            None if self.met.is_on && self.met.reign.is_none() => return Some(self.met.failing()),
+            None if self.met.is_on => None,
+            _ => return refusal,
+        };
+        restarted.max(self.grace_left(now)).map(Failing::Quarantined)
     }
 
     /// How much longer the server grants nothing new because its reign began a short time ago.
@@ -225,19 +226,18 @@ impl Machine {
     pub(super) fn must_look(&mut self, id: LeaseId, now: Moment) -> Option<usize> {
         self.grace.as_ref()?;
         let lease = self.leases.get(id)?;
-        let mut links = (0..lease.replicas.len()).map(|at| lease.link(at));
-        if !self.is_alone() {
-            // One that did not say since when it is the primary may say it now.
-            let is_open = |link: &usize| self.links[*link].met.knows_none();
-            let open: Vec<usize> = links.filter(is_open).collect();
-            open.into_iter().for_each(|link| self.look(link, now));
-            return None;
-        }
         let is_unsure = |link: &usize| {
             let link = &self.links[*link];
             link.is_ready() && link.met.is_unsure(now)
         };
-        let unsure = links.find(is_unsure)?;
+        let mut unsure = (0..lease.replicas.len()).map(|at| lease.link(at)).filter(is_unsure);
+        if !self.is_alone() {
+            // One that lacks the answer fails, and the others do without it.
+            let unsure: Vec<usize> = unsure.collect();
+            unsure.into_iter().for_each(|link| self.look(link, now));
+            return None;
+        }
+        let unsure = unsure.next()?;
         // What is taken from another of this process is nobody else's: only the answer has to wait.
         let waits = lease.predecessor.is_none();
         self.look(unsure, now);
@@ -269,7 +269,7 @@ impl Machine {
     ) -> Answer {
         let is_single = self.is_alone();
         let Self { links, leases, .. } = self;
-        let Some(lease) = leases.get(id).filter(|lease| is_single && lease.round == round) else {
+        let Some(lease) = leases.get(id).filter(|lease| lease.round == round) else {
             return answer;
         };
         let server = lease.link(at);
@@ -280,7 +280,7 @@ impl Machine {
         let is_grant = matches!(answer, Answer::Granted(_) | Answer::Seized(_));
         let is_believed = match what {
             What::Acquire => !is_grant || met.grants(now),
-            What::Extend if answer == Answer::NotOwned => {
+            What::Extend if is_single && answer == Answer::NotOwned => {
                 // Before that the holder has not said that it holds.
                 let is_heard = met.reign.is_some_and(|reign| {
                     reign.is_sure(now) && (reign.wait(now).is_zero() || asked_at >= met.since)
@@ -307,11 +307,12 @@ impl Machine {
         batch: &[LeaseId],
         now: Moment,
     ) -> Option<u64> {
-        if self.grace.is_none() || !self.is_alone() {
-            return None;
-        }
+        self.grace.as_ref()?;
         if self.links[server].met.is_unsure(now) {
             self.look(server, now);
+        }
+        if !self.is_alone() {
+            return None;
         }
         let is_plain = |lease: &Lease| {
             #[cfg(any(test, feature = "cluster"))]

@@ -326,12 +326,13 @@ impl Machine {
         }
     }
 
-    /// One server is given it again, if that may vote: one that has forgotten leases may have forgotten another's.
+    /// One server is given it again, if that may vote, as is known for sure: one that has forgotten leases may have
+    /// forgotten another's.
     pub(super) fn repair_at(&mut self, at: usize, id: LeaseId, now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let link = &mut links[lease.link(at)];
-        if link.refusal_of_locks(now).is_some() {
+        if link.refusal_of_locks(now).is_some() || link.met.is_unsure(now) {
             return;
         }
         if lease.is_watched {

@@ -70,11 +70,6 @@ impl Met {
         self.is_on && !self.reign.is_some_and(is_fresh)
     }
 
-    /// Whether nothing is known of a reign.
-    pub(super) fn knows_none(&self) -> bool {
-        self.is_on && self.reign.is_none()
-    }
-
     /// Whether a lock is believed to be granted, as its server says now.
     pub(super) fn grants(&self, now: Moment) -> bool {
         !self.is_on || rules::is_granted(self.reign.is_some_and(|reign| reign.grants(now)))

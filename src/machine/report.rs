@@ -253,16 +253,16 @@ impl Machine {
             Some(Kept::Unexpected) => Said::Unexpected,
             None if votes.denied & bit != 0 => Said::Held(None),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,
+            #[cfg(any(test, feature = "grace"))]
+            None if self.grace(lease.link(at), now).is_some() => {
+                let (since, left) = self.grace(lease.link(at), now).unwrap_or_default();
+                Said::Graced(since, left)
+            }
             None if votes.asked & bit != 0 => {
                 let is_there = link.is_ready() && link.generation == lease.replicas[at].generation;
                 let is_whole = now.since(lease.asked_at) >= self.settings.timeout;
                 let greeting = if is_whole { link.greeted_in } else { Duration::ZERO };
                 if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
-            }
-            #[cfg(any(test, feature = "grace"))]
-            None if self.grace(lease.link(at), now).is_some() => {
-                let (since, left) = self.grace(lease.link(at), now).unwrap_or_default();
-                Said::Graced(since, left)
             }
             #[cfg(any(test, feature = "grace"))]
             None if link.met.said().is_some() => {

@@ -256,12 +256,14 @@ impl Machine {
         (reply, answer): (Option<&Reply>, Answer),
         now: Moment,
     ) {
+        // One that is not believed is no answer to what the user has asked.
+        let is_granted = matches!(answer, Answer::Granted(_));
         let answer = self.believed((id, at), (round, what), answer, now);
         match what {
             #[cfg(any(test, feature = "scriptless"))]
             What::Acquire if self.is_taken(id, at, round, answer, reply) => {}
             What::Acquire => {
-                if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_))) {
+                if let (Some(reply), false) = (reply, is_granted) {
                     self.keep_said(id, at, round, &reply.frame);
                     if self.asks_holder(id, at, round, &reply.frame, now) {
                         return;

@@ -409,6 +409,12 @@ impl Server {
         self.keyspace.is_replica = false;
     }
 
+    /// Another server has its place, which has run for long.
+    pub(crate) fn is_another(&mut self) {
+        self.run += 1;
+        self.started_at = self.wall() - UPTIME_MICROS;
+    }
+
     pub(crate) fn step_wall(&mut self, micros: i64) {
         self.wall_ahead_micros += micros;
     }

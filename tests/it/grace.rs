@@ -8,7 +8,7 @@ use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
-use leasehold_testing::{RedisServer, eventually, rights, soon, whole};
+use leasehold_testing::{Fleet, RedisServer, eventually, rights, soon, whole};
 #[cfg(feature = "sentinel")]
 use leasehold_testing::{Sentinels, sentinel::Setup};
 
@@ -229,6 +229,55 @@ async fn a_lock_survives_a_restart_that_forgets_all() {
     assert!(forgotten.is_lost() && !kept.is_lost() && !next.is_finished());
     kept.release().await.unwrap();
     soon("the next", next).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// One of three servers becomes a replica of one that has never heard of the lock, and a primary again, while all connections
+/// to it stay. Another restarts with nothing, or never had the lock. Whether two hold it: with the restart quarantine and the
+/// grace, or with neither.
+async fn are_both_granted_by_three(are_guarded: bool, restarts: bool) -> bool {
+    let mut fleet = Fleet::start(3);
+    let late = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0").start();
+    fleet.iter().for_each(|server| has_reigned_for_long(server, "{leasehold}:reign"));
+    let connect = async || {
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(TTL);
+        let builder = builder.restart_quarantine(are_guarded).failover_grace(are_guarded);
+        soon("it connects", builder.connect()).await.unwrap()
+    };
+    let (one, other) = (connect().await, connect().await);
+    let held = soon("a grant", one.lock("a").no_renewal().into_future()).await.unwrap();
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    fleet[0].cli(&["REPLICAOF", "127.0.0.1", &late.port().to_string()]);
+    is_linked(&fleet[0]).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    fleet[0].cli(&["REPLICAOF", "NO", "ONE"]);
+    if restarts {
+        fleet[1].restart();
+    } else {
+        fleet[1].cli(&["DEL", "a"]);
+    }
+    assert_eq!(fleet.holding("a"), 1);
+    let mut said = Vec::new();
+    let asking = async {
+        loop {
+            match other.try_lock("a").await {
+                Ok(guard) => break guard,
+                Err(error) => said.push(error.to_string()),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _second = soon("a grant", asking).await;
+    let says = |words: &str| said.iter().any(|text| text.contains(words));
+    assert_eq!(says("the primary changed"), are_guarded);
+    assert!(!says("no lock command has"), "what the server grants in its grace is no nonsense");
+    !held.is_lost()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promoted_replica_of_one_of_three_does_not_vote_nor_does_another_that_restarted() {
+    let both = async |are_guarded, restarts| are_both_granted_by_three(are_guarded, restarts).await;
+    assert_eq!(tokio::join!(both(true, true), both(true, false)), (false, false));
+    assert_eq!(tokio::join!(both(false, true), both(false, false)), (true, true));
 }
 
 /// The second pattern of the row is for a Cluster.

@@ -129,11 +129,16 @@ fn one_of_several_that_did_not_say_since_when_it_reigns_is_asked_again_for_each_
         asked
     };
     assert_eq!(asked(&mut bench, false), (1, 0));
-    for (name, says, is_asked) in
-        [(b"a", false, (1, 0)), (b"b", true, (1, 0)), (b"c", true, (0, 1))]
-    {
+    let second = Duration::from_secs(1);
+    for (name, after, says, is_asked) in [
         // One that failed is asked again after a while.
-        bench.pass(Duration::from_secs(1));
+        (b"a", second, false, (1, 0)),
+        (b"b", second, true, (1, 0)),
+        // What it said has lapsed.
+        (b"c", second, true, (1, 1)),
+        (b"d", Duration::ZERO, true, (0, 1)),
+    ] {
+        bench.pass(after);
         let id = acquire(&mut bench, name);
         for server in 0..2 {
             bench.answer(server, answer);

@@ -1,5 +1,7 @@
 //! Where no primary has a grace.
 
+use crate::policy::Moment;
+
 pub(super) struct Met {}
 
 impl Met {
@@ -13,6 +15,11 @@ impl Met {
 
     #[inline]
     pub(super) fn is_open(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    pub(super) fn is_unsure(&self, _: Moment) -> bool {
         false
     }
 }

@@ -1,6 +1,8 @@
 //! One primary that fails over to a replica which is late: with a grace nobody holds what another holds, and a lease is
 //! kept whose holder is there.
 
+mod guards;
+
 use super::soak::panics;
 use super::*;
 use crate::extra::Releases;
