@@ -1,7 +1,8 @@
 //! How many instructions the hot paths take: a count, which a noisy machine does not move.
 //!
 //! `scripts/instructions.sh` runs each scenario under valgrind's callgrind and compares the counts
-//! with those recorded in `benches/instructions.txt`. What is counted is what runs inside of
+//! with those recorded in `benches/instructions.txt`; those named `grace-` in a build with that feature, and the others in
+//! one by default. What is counted is what runs inside of
 //! [`client_part`] and not inside of [`server_part`]: the library and tokio, on a current_thread
 //! runtime, with the kernel left out. The server answers from a script, in the same thread, so
 //! that a run is the same each time.
@@ -37,7 +38,7 @@ struct Scenario {
     run: fn(turns: u32),
 }
 
-const SCENARIOS: [Scenario; 12] = [
+const SCENARIOS: &[Scenario] = &[
     Scenario { name: "encode-set-nx-px", turns: 1000, run: encode_set },
     Scenario { name: "encode-evalsha", turns: 1000, run: encode_evalsha },
     Scenario { name: "decode-1000-replies", turns: 10, run: decode_replies },
@@ -50,13 +51,31 @@ const SCENARIOS: [Scenario; 12] = [
     Scenario { name: "five-fenced", turns: 200, run: |turns| pairs(turns, FIVE, &fenced) },
     Scenario { name: "five-in-turn", turns: 200, run: |turns| pairs(turns, IN_TURN, &fenced) },
     Scenario { name: "refused", turns: 200, run: refused },
+    #[cfg(feature = "grace")]
+    Scenario { name: "grace-off-unfenced", turns: 300, run: |turns| pairs(turns, ONE, &unfenced) },
+    #[cfg(feature = "grace")]
+    Scenario { name: "grace-off-fenced", turns: 300, run: |turns| pairs(turns, ONE, &fenced) },
+    #[cfg(feature = "grace")]
+    Scenario {
+        name: "grace-on-unfenced",
+        turns: 300,
+        run: |turns| pairs(turns, GRACED, &unfenced),
+    },
+    #[cfg(feature = "grace")]
+    Scenario { name: "grace-on-fenced", turns: 300, run: |turns| pairs(turns, GRACED, &fenced) },
+    #[cfg(feature = "grace")]
+    Scenario { name: "grace-on-five", turns: 200, run: |turns| pairs(turns, FIVE_GRACED, &fenced) },
 ];
 
-/// How many servers, and whether they answer at once or one after the other.
-type Setting = (usize, Answers);
-const ONE: Setting = (1, Answers::AtOnce);
-const FIVE: Setting = (5, Answers::AtOnce);
-const IN_TURN: Setting = (5, Answers::InTurn);
+/// How many servers, whether they answer at once or one after the other, and whether they have a grace.
+type Setting = (usize, Answers, bool);
+const ONE: Setting = (1, Answers::AtOnce, false);
+const FIVE: Setting = (5, Answers::AtOnce, false);
+const IN_TURN: Setting = (5, Answers::InTurn, false);
+#[cfg(feature = "grace")]
+const GRACED: Setting = (1, Answers::AtOnce, true);
+#[cfg(feature = "grace")]
+const FIVE_GRACED: Setting = (5, Answers::AtOnce, true);
 /// How many tasks share a connection.
 const CROWD: u32 = 64;
 
@@ -69,7 +88,7 @@ fn main() {
     }
     for Scenario { name, turns, run } in SCENARIOS {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
-            run(turns);
+            run(*turns);
         }
     }
 }
@@ -213,10 +232,12 @@ fn refused(turns: u32) {
     client_part(&mut || repeat(&runtime, (&mut servers, server_part), turns, &locker, &try_lock));
 }
 
-fn connect((servers, answers): Setting) -> (Runtime, Servers, Locker) {
+fn connect((servers, answers, _has_grace): Setting) -> (Runtime, Servers, Locker) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let mut servers = Servers::start(servers);
     let builder = Locker::builder().nodes(servers.urls()).restart_quarantine(false);
+    #[cfg(feature = "grace")]
+    let builder = builder.failover_grace(_has_grace);
     let connecting = builder.ttl(LONG).command_timeout(LONG).connect();
     let locker = runtime.block_on(async {
         let mut connecting = pin!(connecting);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Counts the instructions of the hot paths (benches/instructions.rs) under valgrind, and fails where
-# a count is more than 5 percent above the one recorded in benches/instructions.txt.
+# Counts the instructions of the hot paths (benches/instructions.rs) under valgrind, by default and with the feature `grace`,
+# and fails where a count is more than 5 percent above the one recorded in benches/instructions.txt.
 #   scripts/instructions.sh            compares
 #   scripts/instructions.sh --update   records
 # Counts depend on the compiler: with another one than that of the record, it only warns.
@@ -25,18 +25,23 @@ if ! command -v valgrind >/dev/null; then
 fi
 
 compiler=$(rustc -vV | sed -n 's/^rustc \([^ ]*\).*/\1/p; s/^host: //p' | paste -sd' ')
-bench=$(cargo bench --locked --bench instructions --no-run --message-format=json |
-    sed -n 's/.*"name":"instructions".*"executable":"\([^"]*\)".*/\1/p')
+# bench FEATURES: the program.
+bench() {
+    cargo bench --locked --features "$1" --bench instructions --no-run --message-format=json |
+        sed -n 's/.*"name":"instructions".*"executable":"\([^"]*\)".*/\1/p'
+}
+plain=$(bench "")
+graced=$(bench grace)
 counted=$(mktemp -d)
 trap 'rm -rf "$counted"' EXIT
 
-# Prints a scenario's instructions a turn.
+# count PROGRAM SCENARIO TURNS: its instructions a turn.
 count() {
-    local name=$1 turns=$2 out=$counted/$1
+    local program=$1 name=$2 turns=$3 out=$counted/$2
     valgrind --quiet --tool=callgrind --callgrind-out-file="$out" \
         --toggle-collect='instructions::client_part*' \
         --toggle-collect='instructions::server_part*' \
-        "$bench" "$name" 2>"$out.log" || {
+        "$program" "$name" 2>"$out.log" || {
         cat "$out.log" >&2
         return 1
     }
@@ -52,9 +57,12 @@ count() {
 {
     echo "# Instructions a turn: scripts/instructions.sh --update"
     echo "# rustc $compiler"
-    "$bench" --list >"$counted/list"
-    while read -r name turns; do
-        instructions=$(count "$name" "$turns")
+    {
+        "$plain" --list | sed "s|^|$plain |"
+        "$graced" --list | sed -n "/^grace-/s|^|$graced |p"
+    } >"$counted/list"
+    while read -r program name turns; do
+        instructions=$(count "$program" "$name" "$turns")
         printf '%-20s %8d\n' "$name" "$instructions"
     done <"$counted/list"
 } >"$counted/now"

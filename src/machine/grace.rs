@@ -40,10 +40,13 @@ impl Link {
     /// Why no lock is asked of the server now; none where it may vote.
     pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
         let refusal = self.refusal(now);
+        if !self.met.is_on {
+            return refusal;
+        }
         let restarted = match refusal {
-            Some(Failing::Quarantined(wait)) if self.met.is_on => Some(wait),
-            None if self.met.is_on && self.met.reign.is_none() => return Some(self.met.failing()),
-            None if self.met.is_on => None,
+            None if self.met.reign.is_none() => return Some(self.met.failing()),
+            None => None,
+            Some(Failing::Quarantined(wait)) => Some(wait),
             _ => return refusal,
         };
         restarted.max(self.grace_left(now)).map(Failing::Quarantined)
@@ -267,6 +270,9 @@ impl Machine {
         answer: Answer,
         now: Moment,
     ) -> Answer {
+        if self.grace.is_none() || what == What::Release {
+            return answer;
+        }
         let is_single = self.is_alone();
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get(id).filter(|lease| lease.round == round) else {
@@ -274,9 +280,6 @@ impl Machine {
         };
         let server = lease.link(at);
         let (met, asked_at) = (&mut links[server].met, lease.asked_at);
-        if !met.is_on {
-            return answer;
-        }
         let is_grant = matches!(answer, Answer::Granted(_) | Answer::Seized(_));
         let is_believed = match what {
             What::Acquire => !is_grant || met.grants(now),
@@ -289,7 +292,7 @@ impl Machine {
             }
             _ => true,
         };
-        if let Some(reign) = met.reign.as_mut().filter(|_| is_grant && what != What::Release) {
+        if let Some(reign) = met.reign.as_mut().filter(|_| is_grant) {
             reign.is_used(asked_at);
         }
         if is_believed {
