@@ -2,13 +2,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Locker};
+use leasehold::{ErrorKind, Event, Locker};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
-use leasehold_testing::{Fleet, RedisServer, eventually, rights, soon, whole};
+use leasehold_testing::{FaultProxy, Fleet, RedisServer, eventually, rights, soon, whole};
 #[cfg(feature = "sentinel")]
 use leasehold_testing::{Sentinels, sentinel::Setup};
 
@@ -19,6 +20,8 @@ const TTL: Duration = Duration::from_secs(12);
 enum Primary {
     /// Behind one address: it becomes a replica of one that has not heard of the last, and a primary again.
     Alone(Box<[RedisServer; 2]>),
+    /// Behind one address, which leads to its replica once it is dead: its connections end.
+    Moving(Box<[RedisServer; 2]>, FaultProxy),
     #[cfg(feature = "sentinel")]
     Sentinels(Box<Sentinels>),
     #[cfg(feature = "cluster")]
@@ -39,7 +42,6 @@ fn has_reigned_for_long(server: &RedisServer, marker: &str) {
 }
 
 /// From here on it hears of nothing.
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
 fn is_cut_off(replica: &RedisServer) {
     replica.cli(&["CONFIG", "SET", "masteruser", "nobody"]);
     replica.cli(&["CONFIG", "SET", "masterauth", "nothing"]);
@@ -57,6 +59,12 @@ impl Primary {
         is_linked(&other).await;
         has_reigned_for_long(&server, "{leasehold}:reign");
         Self::Alone(Box::new([server, other]))
+    }
+
+    async fn moving() -> Self {
+        let Self::Alone(servers) = Self::alone().await else { unreachable!("it is that") };
+        let front = FaultProxy::start(servers[0].address());
+        Self::Moving(servers, front)
     }
 
     #[cfg(feature = "sentinel")]
@@ -87,6 +95,7 @@ impl Primary {
     async fn locker(&self, has_grace: bool) -> Locker {
         let url = match self {
             Self::Alone(servers) => servers[0].url(),
+            Self::Moving(_, front) => front.url(),
             #[cfg(feature = "sentinel")]
             Self::Sentinels(sentinels) => sentinels.url(),
             #[cfg(feature = "cluster")]
@@ -101,6 +110,10 @@ impl Primary {
         match self {
             Self::Alone(servers) => {
                 servers[1].cli(&["REPLICAOF", "NO", "ONE"]);
+            }
+            Self::Moving(servers, _) => {
+                is_cut_off(&servers[1]);
+                servers[0].cli(&["CLIENT", "KILL", "TYPE", "replica"]);
             }
             #[cfg(feature = "sentinel")]
             Self::Sentinels(sentinels) => {
@@ -128,6 +141,11 @@ impl Primary {
                 is_linked(server).await;
                 tokio::time::sleep(Duration::from_millis(1100)).await;
                 server.cli(&["REPLICAOF", "NO", "ONE"]);
+            }
+            Self::Moving(servers, front) => {
+                servers[0].kill();
+                servers[1].cli(&["REPLICAOF", "NO", "ONE"]);
+                front.lead_to(servers[1].address());
             }
             #[cfg(feature = "sentinel")]
             Self::Sentinels(sentinels) => {
@@ -197,6 +215,11 @@ async fn a_lock_survives_a_primary_behind_one_address_that_was_a_replica_meanwhi
     survives(Primary::alone).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_survives_a_primary_behind_one_address_that_leads_to_its_replica() {
+    survives(Primary::moving).await;
+}
+
 #[cfg(feature = "sentinel")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_survives_a_failover_by_sentinels_that_lost_it() {
@@ -244,8 +267,18 @@ async fn are_both_granted_by_three(are_guarded: bool, restarts: bool) -> bool {
         soon("it connects", builder.connect()).await.unwrap()
     };
     let (one, other) = (connect().await, connect().await);
-    let held = soon("a grant", one.lock("a").no_renewal().into_future()).await.unwrap();
-    eventually("all have it", || fleet.holding("a") == 3).await;
+    // One that may not vote yet is not asked.
+    let asked = async {
+        loop {
+            let guard = one.lock("a").no_renewal().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if fleet.holding("a") == 3 {
+                break guard;
+            }
+            guard.release().await.unwrap();
+        }
+    };
+    let held = soon("all have it", asked).await;
     fleet[0].cli(&["REPLICAOF", "127.0.0.1", &late.port().to_string()]);
     is_linked(&fleet[0]).await;
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -278,6 +311,41 @@ async fn a_promoted_replica_of_one_of_three_does_not_vote_nor_does_another_that_
     let both = async |are_guarded, restarts| are_both_granted_by_three(are_guarded, restarts).await;
     assert_eq!(tokio::join!(both(true, true), both(true, false)), (false, false));
     assert_eq!(tokio::join!(both(false, true), both(false, false)), (true, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_ask_are_told_of_a_grace_and_when_it_is_over_nobody_is() {
+    let server = RedisServer::start();
+    let long = Duration::from_secs(3600);
+    let told: Arc<Mutex<Vec<(String, Duration, Duration)>>> = Arc::default();
+    let connect = async || {
+        let told = Arc::clone(&told);
+        let observer = move |event: &Event<'_>| {
+            if let Event::PrimaryChanged { server, since, left } = *event {
+                told.lock().unwrap().push((server.to_owned(), since, left));
+            }
+        };
+        let builder = Locker::builder().node(server.url()).max_ttl(long).observer(observer);
+        soon("it connects", builder.failover_grace(true).connect()).await.unwrap()
+    };
+    let locker = connect().await;
+    let waiting = locker.lock("a").wait_at_most(Duration::from_millis(100)).into_future();
+    let waited = soon("an end", waiting).await.unwrap_err();
+    for error in [locker.try_lock("a").await.unwrap_err(), waited] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let words = ["the primary changed", "ago", "ask again in"];
+        assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
+    }
+    let stats = locker.stats().servers.remove(0);
+    assert!(stats.grace.is_some_and(|left| left < long), "{stats}");
+    assert!(stats.to_string().contains("grants nothing new for"), "{stats}");
+    let said = std::mem::take(&mut *told.lock().unwrap());
+    let [(address, since, left)] = &said[..] else { panic!("{said:?}") };
+    assert!(*address == stats.server && *since + *left == long && *left > Duration::ZERO);
+    has_reigned_for_long(&server, "{leasehold}:reign");
+    let later = connect().await;
+    later.try_lock("a").await.unwrap().release().await.unwrap();
+    assert!(later.stats().servers[0].grace.is_none() && told.lock().unwrap().is_empty());
 }
 
 /// The second pattern of the row is for a Cluster.
