@@ -200,11 +200,12 @@ fn known_bugs_of_both_are_noticed_where_they_are_at_once() {
     let ended = || is_one_of_three(Connections::End);
     let stays = || is_one_of_three(Connections::Stay);
     let is_given_back = || is_given_back_to_one_of_three(Connections::Stay);
-    let scenes: [(Mutant, &dyn Fn()); 6] = [
+    let scenes: [(Mutant, &dyn Fn()); 7] = [
         (Mutant::GrantsAtOnceAfterAFailover, &replaced),
         (Mutant::EachBeginsTheReign, &restarts),
         (Mutant::GrantsAtOnceAfterAFailover, &ended),
         (Mutant::ReignNeverLapses, &stays),
+        (Mutant::GrantIsBelievedLate, &stays),
         (Mutant::ReignNeverLapses, &is_given_back),
         (Mutant::GrantsAtOnceAfterAFailover, &is_one_of_three_beside_a_restart),
     ];
