@@ -152,7 +152,7 @@ async fn a_caller_that_met_others_enters_the_queue_with_its_first_question() {
         held.release().await.unwrap();
         held = soon("it is served", waiting).await.unwrap().unwrap();
     }
-    // The answer to a release does not say that somebody waited. Who is refused first asks the queue once the server has
+    // The answer to a release does not say that somebody waited. A waiter that is refused first asks the queue once the server has
     // confirmed that it tells of hand-overs, and asks for the lock until then.
     assert!(asked[0] >= 2 && asked[1] >= 2 && asked[2] == 1, "{asked:?}");
     // Where the queue's question takes the lock at once, there is no reason to ask so the next time.
