@@ -5,7 +5,7 @@
 
 use leasehold_resp::{Decimal, Frame};
 
-use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question};
+use crate::machine::{Alone, Answer, FENCED, Kind, Means, PLAIN, Question};
 use crate::names::{Key, Names};
 use crate::policy::Ballot;
 
@@ -51,7 +51,7 @@ pub(crate) static GROUP: Kind = Kind {
                 all.iter().flat_map(|names| [names.lock(), names.fence()]).collect();
             command.call(&scripts.repair, &keys, &[owner, &ttl, &Decimal::new(token)]);
         },
-        is_scriptless: false,
+        means: Means::SCRIPTS,
     }),
     also,
     becomes: None,

@@ -11,7 +11,7 @@
 
 use leasehold_resp::Decimal;
 
-use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question};
+use crate::machine::{Alone, Answer, FENCED, Kind, Means, PLAIN, Question};
 
 static IN_STEPS: Kind = COMPARED;
 
@@ -34,7 +34,7 @@ const COMPARED: Kind = Kind {
         },
         read: Answer::of_compared,
         repair: |question| (PLAIN.acquire)(question),
-        is_scriptless: true,
+        means: Means::STEPS,
     }),
     also: |_| &[],
     becomes: None,

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use leasehold_resp::{Decimal, Frame};
 
-use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question, Script};
+use crate::machine::{Alone, Answer, FENCED, Kind, Means, PLAIN, Question, Script};
 use crate::policy::{Ballot, Failing};
 use crate::scripts::{SHARE, script};
 
@@ -89,7 +89,7 @@ static SHARES: Kind = Kind {
         },
         read: |frame| Answer::of_extend(frame, 0, 1),
         repair: |question| take(question, b"mend"),
-        is_scriptless: false,
+        means: Means::SCRIPTS,
     }),
     also: |_| &[],
     becomes: None,

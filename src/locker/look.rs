@@ -238,9 +238,7 @@ pub(crate) async fn scan(
     let found = spot.ask(None, None, if of_strings { &words } else { words_of_all }, &[], step);
     match found.await {
         // Servers before Redis 6 do not tell types apart here.
-        Err(Reason::Refused(error))
-            if of_strings && matches!(error.code(), Code::Other | Code::Unsupported) =>
-        {
+        Err(Reason::Refused(error)) if of_strings && error.code() == Code::Other => {
             spot.ask(None, None, words_of_all, &[], step).await
         }
         found => found,

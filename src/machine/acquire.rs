@@ -62,9 +62,9 @@ impl Machine {
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
         let replicas = self.replicas_of(kind, &names, &words);
         let settings = &self.settings;
-        let defers = !kind.is_scriptless() && (is_fair || kind.is_fenced && retry.waits());
+        let defers = kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits());
         let owner = Owner::new((settings.owner_id)(), &said);
-        let owner = if kind.is_scriptless() { owner.knowing_no_marks() } else { owner };
+        let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
         let lease = Lease {
             kind,
             names,
@@ -139,7 +139,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_unserved =
             !lease.is_alone() && matches!(lease.phase, Phase::Resting { is_unserved: true, .. });
-        lease.defers |= is_unserved && lease.kind.is_fenced && !lease.kind.is_scriptless();
+        lease.defers |= is_unserved && lease.kind.is_fenced && lease.kind.means().know_marks;
         if is_unserved
             || self.attempt_in_turn(id, now).is_some()
             || !(self.settings.waits.refused)(self, id, now)
@@ -378,8 +378,8 @@ impl Machine {
         }
         let random = self.settings.random;
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let (watched, is_read) =
-            (lease.votes.watched, lease.asks_as().is_fenced || lease.kind.is_scriptless());
+        let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
+        let watched = lease.votes.watched;
         let is_held =
             |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
         let is_watched = is_read && lease.said.iter().any(is_held);

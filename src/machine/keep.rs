@@ -105,8 +105,8 @@ impl Machine {
 
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
-        let in_steps = self.is_kept_in_steps(batch);
-        if !in_steps {
+        let are_read_behind = self.are_read_behind(batch);
+        if !are_read_behind {
             self.are_watched(link, batch, now);
         }
         let by = self.reasserted_by(link, at, batch, now);
@@ -135,7 +135,7 @@ impl Machine {
                 lease.votes.asked |= 1 << at;
                 command.bytes.clear();
                 lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
-                if in_steps {
+                if are_read_behind {
                     self.reads_behind(id, at, now);
                 }
                 return;

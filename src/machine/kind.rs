@@ -107,10 +107,10 @@ impl Kind {
         !may_not || self.is_exclusive && self.wait.is_some()
     }
 
-    /// Whether it is taken, kept and given back by commands that are no scripts.
-    pub(super) fn is_scriptless(&self) -> bool {
-        let may_be = cfg!(any(test, feature = "scriptless"));
-        may_be && self.alone.as_ref().is_some_and(|alone| alone.is_scriptless)
+    /// See [`Means`].
+    pub(super) fn means(&self) -> &Means {
+        let may_differ = cfg!(any(test, feature = "scriptless"));
+        self.alone.as_ref().filter(|_| may_differ).map_or(&Means::SCRIPTS, |alone| &alone.means)
     }
 
     /// Where no other kind is compiled, the compiler drops what others need.
@@ -131,9 +131,29 @@ pub(crate) struct Alone {
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// A server is given it again, and answers as to `acquire`.
     pub(crate) repair: fn(Question<'_>),
-    /// None of its commands is a script: `acquire` takes the lock alone, and `extend` proves that it is the owner's. The
-    /// machine's `steps` has what makes a grant of these.
-    pub(crate) is_scriptless: bool,
+    pub(crate) means: Means,
+}
+
+/// What the commands of a lease can do.
+#[derive(Clone, Copy)]
+pub(crate) struct Means {
+    /// Reads what the release says.
+    pub(crate) read_release: fn(&Frame) -> Option<Answer>,
+    /// They know a value by its beginning, so that a mark behind it can say that somebody waits: there are queues.
+    pub(crate) know_marks: bool,
+    /// They read the lock, so that the server tells of its next change. Else it is read behind them.
+    pub(crate) read_the_lock: bool,
+    /// `acquire` takes the lock alone, and `extend` proves that it is the owner's: `steps` makes a grant of these.
+    pub(crate) are_steps: bool,
+}
+
+impl Means {
+    pub(crate) const SCRIPTS: Self = Self {
+        read_release: Answer::of_owned,
+        know_marks: true,
+        read_the_lock: true,
+        are_steps: false,
+    };
 }
 
 /// A lock with fencing tokens.

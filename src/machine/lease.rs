@@ -300,7 +300,7 @@ impl Lease {
     /// owner's turn, and where it asks once more; then there is a proposal.
     pub(super) fn asks_as(&self) -> &'static Kind {
         let has_proposal = self.attempt.ballot().is_some();
-        let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.is_scriptless();
+        let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.means().are_steps;
         if needs_script { &FENCED } else { self.kind }
     }
 
@@ -461,7 +461,7 @@ impl Lease {
         now: Moment,
     ) {
         #[cfg(any(test, feature = "scriptless"))]
-        if what == What::Acquire && self.kind.is_scriptless() {
+        if what == What::Acquire && self.kind.means().are_steps {
             return self.ask_in_steps((id, at), link, command, scripts, now);
         }
         let mut is_noted = false;

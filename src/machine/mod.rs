@@ -115,7 +115,7 @@ pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
-pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
+pub(crate) use self::kind::{Alone, FENCED, Kind, Means, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
 pub(crate) use self::link::LIMITS;
 #[cfg(any(test, feature = "cluster"))]

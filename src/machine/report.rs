@@ -63,7 +63,7 @@ pub(crate) enum Said<'a> {
 }
 
 /// Whether an error says that the key is of something else.
-fn is_no_lock(text: &[u8]) -> bool {
+pub(super) fn is_no_lock(text: &[u8]) -> bool {
     Code::of(&String::from_utf8_lossy(text)) == Code::WrongType
 }
 
@@ -106,12 +106,11 @@ impl Machine {
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return false };
         let is_asked = lease.phase == Phase::Asking && lease.round == round;
-        let is_told = lease.kind.is_scriptless() && lease.waits();
+        let is_told = !lease.kind.means().read_the_lock && lease.waits();
         let may_end = lease.retry.ends_at().is_some() || is_told;
         if !matches!(reply.value(), Frame::Null) || !is_asked || !may_end {
             return false;
         }
-        // In a script the question itself reads the lock.
         if is_told && links[lease.link(at)].watch_next(now) {
             lease.votes.watched |= 1 << at;
         }

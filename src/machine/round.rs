@@ -88,8 +88,8 @@ impl Machine {
             {
                 replica.steps = super::drawn::Steps::default();
             }
-            // What is taken without a script is read behind a refusal.
-            if has_waited && !lease.kind.is_scriptless() && link.watch_next(now) {
+            // Else it is read behind a refusal.
+            if has_waited && lease.kind.means().read_the_lock && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;
             }
             lease.ask(What::Acquire, (id, at), link, command, &settings.scripts, now);

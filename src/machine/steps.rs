@@ -28,17 +28,25 @@ use super::command::Command;
 use super::core::Machine;
 use super::drawn::Counter;
 use super::ids::LeaseId;
+use super::kind::Means;
 use super::lease::{Has, Lease, Phase};
 use super::link::{Link, Reply, Step, What};
 use super::place::Place;
+use super::report::is_no_lock;
 use super::rules;
 use super::script::Scripts;
-use crate::policy::{Code, Drawn, Moment, TOKEN_MAX, number};
+use crate::policy::{Drawn, Moment, TOKEN_MAX, number};
 
 /// As long as scripts keep a counter that is idle.
 const FENCE_LIFE_MS: &[u8] = b"604800000";
 const NO_NUMBER: &str =
     "FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53";
+/// Of the words that are sent, only IFEQ is not known to all servers.
+const NO_IFEQ: (&str, &str) = (
+    "ERR syntax error",
+    "ERR syntax error; without scripts a lock takes SET .. IFEQ: a server of Redis 8.4 or Valkey 8.1 or later \
+     (docs/managed.md)",
+);
 
 impl Lease {
     /// Asks for the lock, or whether the server knows how.
@@ -105,19 +113,24 @@ impl Lease {
     }
 }
 
+impl Means {
+    /// Values are compared whole, so that nothing is ever put behind them.
+    pub(crate) const STEPS: Self = Self {
+        read_release: Answer::of_compared,
+        know_marks: false,
+        read_the_lock: false,
+        are_steps: true,
+    };
+}
+
 impl Answer {
-    /// The reply of a `SET` that compares with the owner's value.
+    /// The reply of a `SET` that compares with the owner's value: what is no lock any more is not the owner's.
     pub(crate) fn of_compared(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Simple(_) => Some(Self::Granted(None)),
             Frame::Null => Some(Self::NotOwned),
-            _ => None,
+            _ => reply.error().filter(|text| is_no_lock(text)).map(|_| Self::NotOwned),
         }
-    }
-
-    /// What an error says of a lease that is kept or given back so: what is no lock any more is not the owner's.
-    pub(super) fn of_uncompared(text: &[u8]) -> Option<Self> {
-        (Code::of(&String::from_utf8_lossy(text)) == Code::WrongType).then_some(Self::NotOwned)
     }
 }
 
@@ -132,7 +145,7 @@ impl Machine {
         reply: Option<&Reply>,
     ) -> bool {
         let Some(lease) = self.leases.get_mut(id) else { return false };
-        let is_first = lease.kind.is_scriptless() && lease.kind.is_fenced && reply.is_some();
+        let is_first = lease.kind.means().are_steps && lease.kind.is_fenced && reply.is_some();
         let is_granted = matches!(answer, Answer::Granted(_));
         if !is_first || !is_granted || !lease.is_open(at, round) {
             return false;
@@ -215,6 +228,9 @@ impl Machine {
         said: &Frame,
         now: Moment,
     ) {
+        let lacks_ifeq = step == Step::Compares && said.error().is_some_and(|it| it == NO_IFEQ.0);
+        let advised = Frame::Error(Bytes::from_static(NO_IFEQ.1.as_bytes()));
+        let said = if lacks_ifeq { &advised } else { said };
         let answer = said.error().map_or(Answer::UNKNOWN, |text| self.answer_of_error(text));
         let answer = match answer {
             Answer::Failed { failing, .. } => {

@@ -60,7 +60,7 @@ impl Machine {
         let is_whole = |lease: &Lease| lease.replicas.len() == self.settings.quorum.servers();
         let may = |lease: &Lease| {
             lease.kind.wait.is_some()
-                && !lease.kind.is_scriptless()
+                && lease.kind.means().know_marks
                 && !lease.retry.is_counted()
                 && is_whole(lease)
                 && !lease.is_apart()

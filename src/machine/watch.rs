@@ -40,10 +40,12 @@ impl Machine {
         true
     }
 
-    /// Whether a server has to be asked to tell of the lease behind its extension, which reads nothing.
-    pub(super) fn is_kept_in_steps(&self, batch: &[LeaseId]) -> bool {
-        let is_it = |id: &LeaseId| self.leases.get(*id).is_some_and(|it| it.kind.is_scriptless());
-        cfg!(any(test, feature = "scriptless")) && batch.first().is_some_and(is_it)
+    /// Whether a server has to be asked to tell of the lock behind its extension, which reads nothing.
+    pub(super) fn are_read_behind(&self, batch: &[LeaseId]) -> bool {
+        let is_it = |id: &LeaseId| {
+            self.leases.get(*id).is_some_and(|lease| !lease.kind.means().read_the_lock)
+        };
+        batch.first().is_some_and(is_it)
     }
 
     /// Reads the lock behind its extension, so that the server tells of its next change.

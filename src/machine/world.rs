@@ -220,23 +220,16 @@ impl Machine {
                 None => |frame: &_| Answer::of_extend(frame, 0, 1),
             },
             What::Repair if lease.kind.alone.is_some() => lease.kind.read,
-            #[cfg(any(test, feature = "scriptless"))]
-            _ if lease.kind.is_scriptless() => Answer::of_compared,
+            What::Release => lease.kind.means().read_release,
             _ => Answer::of_owned,
         };
-        #[cfg(any(test, feature = "scriptless"))]
-        let is_kept = lease.kind.is_scriptless() && matches!(what, What::Extend | What::Release);
-        let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
-            None => Answer::UNKNOWN,
-            #[cfg(any(test, feature = "scriptless"))]
-            Some((Some(error), _)) if is_kept && Answer::of_uncompared(error).is_some() => {
-                Answer::NotOwned
-            }
-            Some((Some(error), _)) => self.answer_of_error(error),
-            Some((None, reply)) => {
-                read(reply.frame.value()).unwrap_or_else(|| self.is_nonsense(server))
-            }
-        };
+        let answer = reply.map_or(Answer::UNKNOWN, |reply| {
+            let error = reply.frame.error();
+            read(reply.frame.value()).unwrap_or_else(|| match error {
+                Some(error) => self.answer_of_error(error),
+                None => self.is_nonsense(server),
+            })
+        });
         self.came_to(id, at, (round, what), (reply, answer), now);
     }
 

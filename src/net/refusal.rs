@@ -131,11 +131,6 @@ impl fmt::Display for ServerError {
                 "; the server runs no scripts: plain locks do without them by Builder::scriptless (feature \
                  `scriptless`), all else takes them (docs/managed.md)",
             ),
-            #[cfg(any(test, feature = "scriptless"))]
-            (None, _) if text == "ERR syntax error" => f.write_str(
-                "; without scripts a lock takes SET .. IFEQ: a server of Redis 8.4 or Valkey 8.1 or later \
-                 (docs/managed.md)",
-            ),
             (None, _) => Ok(()),
         }
     }

@@ -56,10 +56,8 @@ impl Code {
     /// What some servers say only in words.
     fn of_sentence(text: &str) -> Self {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
-        // Of the words that are sent, only IFEQ is not known to all servers.
-        let is_ifeq = cfg!(any(test, feature = "scriptless")) && text == "syntax error";
         // The servers' own words, and those of proxies before them.
-        if is_ifeq || is(&["unknown command", "unsupported command", "command not supported"]) {
+        if is(&["unknown command", "unsupported command", "command not supported"]) {
             Self::Unsupported
         } else if ["ommand called from ", "ommand is not allowed from "]
             .iter()

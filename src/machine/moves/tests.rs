@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::tests::{Bench, acquire, greeting, request_of, settings, stamp, text};
 use super::super::{
-    Alone, Command, Effect, FENCED, Fault, Kind, Login, Question, Said, Script, Settings,
+    Alone, Command, Effect, FENCED, Fault, Kind, Login, Means, Question, Said, Script, Settings,
 };
 use super::*;
 use crate::names::Names;
@@ -98,7 +98,7 @@ static ALONE: Kind = Kind {
         },
         read: FENCED.read,
         repair: FENCED.acquire,
-        is_scriptless: false,
+        means: Means::SCRIPTS,
     }),
     ..FENCED
 };

@@ -7,7 +7,7 @@ use super::super::routing::DETOURS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
-use super::super::{Alone, FENCED, Grace, Login, Options, Said};
+use super::super::{Alone, FENCED, Grace, Login, Means, Options, Said};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
 use crate::scripts::REIGN;
@@ -33,7 +33,7 @@ static BOTH: Kind = Kind {
         extend: |question| question.command.call(&question.scripts.extend, &[], &[]),
         read: FENCED.read,
         repair: |_| {},
-        is_scriptless: false,
+        means: Means::SCRIPTS,
     }),
     also: |words| words,
     ..FENCED

@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::tests::{Bench, bulk, error, request_of, text};
-use super::super::{Alone, FENCED, Fault, Kind, PLAIN, Question};
+use super::super::{Alone, FENCED, Fault, Kind, Means, PLAIN, Question, Said};
 use super::*;
 use crate::policy::{Bounds, Wait};
 
@@ -19,7 +19,7 @@ static IN_STEPS: Kind = Kind {
         extend: |mut question| compare(&mut question, b"PX"),
         read: Answer::of_compared,
         repair: |question| (PLAIN.acquire)(question),
-        is_scriptless: true,
+        means: Means::STEPS,
     }),
     ..FENCED
 };
@@ -141,6 +141,9 @@ fn nothing_is_taken_of_a_server_that_does_not_compare() {
     let id = request(&mut bench);
     reply(&mut bench, 0, COMPARES, &[error("ERR syntax error")]);
     assert_eq!(is_granted(&mut bench, id), Some(false));
+    let said = bench.machine.report(id, bench.now).next().map(|it| it.said);
+    let is_advice = |text: &[u8]| String::from_utf8_lossy(text).contains("Redis 8.4");
+    assert!(matches!(said, Some(Said::Refused(text)) if is_advice(text)));
     bench.machine.forget(id, bench.now);
     assert!(bench.said(0).is_empty() && bench.machine.len() == 0);
 }

@@ -32,7 +32,7 @@ fn error_replies_are_known_by_their_first_word() {
               Redis command called from Lua script",
             Code::Unscripted,
         ),
-        ("ERR syntax error", Code::Unsupported),
+        ("ERR syntax error", Code::Other),
         ("ERR max number of clients reached", Code::Later),
         ("ERR max number of clients + cluster connections reached", Code::Later),
         ("ERR something else", Code::Other),
