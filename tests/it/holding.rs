@@ -274,3 +274,15 @@ async fn a_delay_is_renewed_and_waited_out() {
         "{error}"
     );
 }
+
+#[cfg(feature = "groups")]
+#[tokio::test]
+async fn of_several_that_are_held_at_least_one_that_is_gone_is_lost_and_ends_no_connection() {
+    let server = RedisServer::start();
+    let locker = connect([server.url()]).await;
+    let request = locker.lock_all(["a", "b"]).ttl(LONG).hold_at_least(LONG);
+    let guard = soon("locks", request.into_future()).await.unwrap();
+    server.cli(&["DEL", "b"]);
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::Gone), "{error}");
+}
