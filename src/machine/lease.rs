@@ -17,13 +17,8 @@ use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::{
     Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
-    Term, is_silence,
+    Term, is_silence, patience,
 };
-
-/// Round trips of the others, and time beside them, that a server is given to answer where the servers together could
-/// do without its answer.
-const SLOW_ROUND_TRIPS: u32 = 4;
-const SLOW_FLOOR: Duration = Duration::from_millis(2);
 
 /// Where a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -353,7 +348,7 @@ impl Lease {
     pub(super) fn patience_ends(&self) -> Moment {
         let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
         let slowest = round_trips.max().unwrap_or_default();
-        self.asked_at.after(SLOW_ROUND_TRIPS * slowest + SLOW_FLOOR)
+        self.asked_at.after(patience(slowest))
     }
 
     /// Where a limit ends the wait: whether the only server has not answered for half of a timeout, so that what it said before

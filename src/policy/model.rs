@@ -169,5 +169,6 @@ mod rules;
 mod sharing;
 mod steps;
 mod tests;
+mod tokens;
 mod turn;
 mod world;

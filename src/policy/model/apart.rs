@@ -15,6 +15,7 @@
 use std::fmt;
 
 use super::explore::Model;
+use super::tokens::{self, Issued};
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
@@ -294,6 +295,11 @@ impl Apart {
 }
 
 impl Attempt {
+    fn issued(&self) -> Option<Issued> {
+        let Self { token, floor, taken, .. } = *self;
+        self.is_issued.then_some(Issued { token, floor, taken })
+    }
+
     fn go(&mut self, at: usize, is_asking: bool) {
         (self.at, self.is_asking) = (at, is_asking);
     }
@@ -360,20 +366,6 @@ impl Model for Apart {
         if !self.bounds.is_lost_early && holding.count() > 1 {
             return Some("two attempts hold the lock at once");
         }
-        let issued = places.attempts.iter().filter(|attempt| attempt.is_issued);
-        for one in issued.clone() {
-            if one.token <= one.floor {
-                return Some("a token is not above one that was issued before it was asked for");
-            }
-            for other in issued.clone().filter(|other| other.taken > one.taken) {
-                if other.token == one.token {
-                    return Some("a token is issued twice");
-                }
-                if other.token < one.token {
-                    return Some("who took the lock later has the smaller token");
-                }
-            }
-        }
-        None
+        tokens::breach(places.attempts.iter().filter_map(Attempt::issued))
     }
 }

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use super::explore::Model;
+use super::tokens::{self, Issued};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -166,6 +167,13 @@ impl Steps {
     }
 }
 
+impl Attempt {
+    fn issued(&self) -> Option<Issued> {
+        let Self { token, floor, taken, .. } = *self;
+        self.is_issued.then_some(Issued { token, floor, taken })
+    }
+}
+
 impl Model for Steps {
     type State = Server;
     type Step = Step;
@@ -236,20 +244,6 @@ impl Model for Steps {
         if !self.bounds.is_lost_early && holding.count() > 1 {
             return Some("two attempts hold the lock at once");
         }
-        let issued = server.attempts.iter().filter(|attempt| attempt.is_issued);
-        for one in issued.clone() {
-            if one.token <= one.floor {
-                return Some("a token is not above one that was issued before it was asked for");
-            }
-            for other in issued.clone().filter(|other| other.taken > one.taken) {
-                if other.token == one.token {
-                    return Some("a token is issued twice");
-                }
-                if other.token < one.token {
-                    return Some("who took the lock later has the smaller token");
-                }
-            }
-        }
-        None
+        tokens::breach(server.attempts.iter().filter_map(Attempt::issued))
     }
 }
