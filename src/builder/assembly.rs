@@ -98,7 +98,7 @@ impl Builder {
         let endpoints = match servers {
             Servers::Fixed(endpoints) => endpoints,
             Servers::Cluster(seeds) => seeds.endpoints(),
-            Servers::Service(watched) => watched.sentinels(),
+            Servers::Service(watched) => watched.endpoints(),
         };
         #[cfg(feature = "tls")]
         return security::client(self.tls.as_ref(), endpoints);

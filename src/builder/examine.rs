@@ -87,7 +87,7 @@ impl Builder {
             }
             Candidates::Cluster(seeds) => (Servers::Cluster(seeds.clone()), 1),
             // As the Sentinels are met, so is the server.
-            Candidates::Service(watched) => (Servers::Fixed(watched.sentinels().to_vec()), 1),
+            Candidates::Service(watched) => (Servers::Fixed(watched.endpoints().to_vec()), 1),
         };
         let in_cluster = matches!(candidates, Candidates::Cluster(_));
         let is_service = matches!(candidates, Candidates::Service(_));

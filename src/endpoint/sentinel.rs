@@ -30,7 +30,7 @@ impl Watched {
         Ok(Self { sentinels: addresses.into_iter().map(sentinel).collect(), service, template })
     }
 
-    pub(crate) fn sentinels(&self) -> &[Endpoint] {
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.sentinels
     }
 

@@ -1,0 +1,48 @@
+//! URLs that nobody can give without a feature: of a Cluster, and of a service that Sentinels watch.
+
+use std::fmt;
+
+use super::pieces::Pieces;
+use super::{Endpoint, InvalidEndpoint, Login};
+
+/// There are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftOut<const IS_CLUSTER: bool> {}
+
+#[allow(dead_code, reason = "each of the two needs some")]
+impl<const IS_CLUSTER: bool> LeftOut<IS_CLUSTER> {
+    pub(super) fn parse(_: &Pieces<'_>, _: bool) -> Result<Self, InvalidEndpoint> {
+        let (what, feature) =
+            if IS_CLUSTER { ("a Redis Cluster", "cluster") } else { ("Sentinels", "sentinel") };
+        Err(InvalidEndpoint::LeftOut { what, feature })
+    }
+
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        match *self {}
+    }
+
+    pub(crate) fn into_template(self) -> Endpoint {
+        match self {}
+    }
+
+    pub(crate) fn try_map<E>(
+        self,
+        _: impl FnMut(Endpoint) -> Result<Endpoint, E>,
+    ) -> Result<Self, E> {
+        match self {}
+    }
+
+    pub(crate) fn try_with<E>(
+        self,
+        _: impl FnOnce(Endpoint) -> Result<Endpoint, E>,
+        _: Option<&Login>,
+    ) -> Result<Self, E> {
+        match self {}
+    }
+}
+
+impl<const IS_CLUSTER: bool> fmt::Display for LeftOut<IS_CLUSTER> {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
