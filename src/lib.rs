@@ -141,7 +141,6 @@ mod machine;
 mod mutex;
 mod names;
 mod net;
-mod one_or_many;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod owner;
 mod policy;

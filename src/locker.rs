@@ -40,7 +40,6 @@ use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::names::{InvalidName, Names};
-use crate::one_or_many::OneOrMany;
 use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;
 use crate::shutdown::Shutdown;
@@ -92,7 +91,7 @@ impl Locker {
     /// # }
     /// ```
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.request(self.one(name.as_ref()), Wait::Forever)
+        self.request(self.name(name.as_ref()), Wait::Forever)
     }
 
     /// A request for the lock `name`, which does not wait: it returns within one
@@ -116,7 +115,7 @@ impl Locker {
     /// # }
     /// ```
     pub fn try_lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.request(self.one(name.as_ref()), Wait::Never)
+        self.request(self.name(name.as_ref()), Wait::Never)
     }
 
     /// Acquires the lock `name`, does `work` while the lease holds, and releases the lock: see
@@ -244,12 +243,17 @@ impl Locker {
         Names::new(&self.defaults.prefix, name)
     }
 
-    fn one(&self, name: &[u8]) -> Result<OneOrMany<Names>, Error> {
-        self.name(name).map(|names| OneOrMany::One([names]))
+    fn request(&self, names: Result<Names, Error>, wait: Wait) -> LockRequest {
+        LockRequest::new(self.engine.clone(), Arc::clone(&self.defaults), names, wait)
     }
 
-    fn request(&self, names: Result<OneOrMany<Names>, Error>, wait: Wait) -> LockRequest {
-        LockRequest::new(self.engine.clone(), Arc::clone(&self.defaults), names, wait)
+    /// For all or one of these, of which there is one at least.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
+    fn of_several(&self, names: Result<Vec<Names>, Error>, wait: Wait) -> LockRequest {
+        match names {
+            Ok(names) => self.request(Ok(names[0].clone()), wait).of(names),
+            Err(wrong) => self.request(Err(wrong), wait),
+        }
     }
 }
 

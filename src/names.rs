@@ -176,7 +176,6 @@ impl Names {
     }
 
     /// Names that stand where there are none, of what is never asked for.
-    #[cfg(any(test, feature = "election", feature = "family"))]
     pub(crate) fn of_nothing() -> Self {
         Self::new(b"", b"-").expect("it is a name")
     }

@@ -29,7 +29,6 @@ use crate::extra::sharing::Sharing;
 use crate::fencing::{Fenced, Fencing, Unfenced};
 use crate::guard::Guard;
 use crate::names::Names;
-use crate::one_or_many::OneOrMany;
 use crate::policy::{Bounds, Retry, Wait, waitable};
 use crate::request::order::{Order, Wish};
 
@@ -68,7 +67,7 @@ impl LockRequest<Fenced> {
     pub(crate) fn new(
         engine: Front,
         defaults: Arc<Defaults>,
-        names: Result<OneOrMany<Names>, Error>,
+        names: Result<Names, Error>,
         wait: Wait,
     ) -> Self {
         let Defaults { term, ref label, retry, is_renewed, .. } = *defaults;
@@ -84,12 +83,20 @@ impl LockRequest<Fenced> {
         };
         let (names, wrong) = match names {
             Ok(names) => (names, None),
-            Err(wrong) => (OneOrMany::Many(Vec::new()), Some(wrong)),
+            Err(wrong) => (Names::of_nothing(), Some(wrong)),
         };
         let (is_fair, refuses_own) = (false, false);
-        let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
+        let several = Vec::new();
+        let wish = Wish { names, several, order, wait, retry, is_fair, refuses_own };
         let asked = Asked { wish, way: None, ttl: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
+    }
+
+    /// For all of these, or one of them.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
+    pub(crate) fn of(mut self, several: Vec<Names>) -> Self {
+        self.asked.wish.several = several;
+        self
     }
 
     /// For several locks, which are acquired in this way.

@@ -47,9 +47,8 @@ impl Locker {
     /// # }
     /// ```
     pub fn adopt(&self, ticket: &Ticket) -> LockRequest {
-        let names = self.names_of(ticket).map(|names| [names].into_iter().collect());
         let from = Seize::From(Box::new(*ticket.id()));
-        self.request(names, Wait::Never).adopt_from(from)
+        self.request(self.names_of(ticket), Wait::Never).adopt_from(from)
     }
 
     fn names_of(&self, ticket: &Ticket) -> Result<Names, Error> {

@@ -98,7 +98,7 @@ impl Election {
     pub fn campaign(&self, candidate: impl AsRef<str>) -> Campaign {
         let candidate = candidate.as_ref();
         let names = match (candidate.is_empty(), self.names()) {
-            (false, names) => names.map(|names| [names].into_iter().collect()),
+            (false, names) => names,
             (true, _) => Err(Error::misuse("the name of a candidate must not be empty")),
         };
         let request = self.locker.request(names, Wait::Forever).label(candidate).candidacy(0);

@@ -5,7 +5,6 @@ use super::Locker;
 use crate::Guard;
 use crate::error::Error;
 use crate::names::Names;
-use crate::one_or_many::OneOrMany;
 use crate::policy::Wait;
 use crate::request::LockRequest;
 use crate::request::any::begin_any;
@@ -37,16 +36,15 @@ impl Locker {
     /// ```
     pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
         let made = names.into_iter().map(|name| self.name(name.as_ref()));
-        let names: Result<OneOrMany<Names>, Error> =
-            made.collect::<Result<Vec<_>, _>>().and_then(|mut names| {
-                self.engine.arrange(&mut names);
-                if names.is_empty() {
-                    return Err(Error::misuse("lock_all needs at least one name"));
-                }
-                Ok(names.into_iter().collect())
-            });
+        let names = made.collect::<Result<Vec<_>, _>>().and_then(|mut names| {
+            self.engine.arrange(&mut names);
+            if names.is_empty() {
+                return Err(Error::misuse("lock_all needs at least one name"));
+            }
+            Ok(names)
+        });
         let is_several = names.as_ref().is_ok_and(|names| names.len() > 1);
-        let request = self.request(names, Wait::Forever);
+        let request = self.of_several(names, Wait::Forever);
         if is_several { request.by(begin_all) } else { request }
     }
 
@@ -89,9 +87,8 @@ impl Locker {
         });
         let names = match made {
             Ok(()) if wanted.is_empty() => Err(Error::misuse("lock_any needs at least one name")),
-            Ok(()) => Ok(wanted.into_iter().collect()),
-            Err(error) => Err(error),
+            made => made.map(|()| wanted),
         };
-        self.request(names, Wait::Forever).by(begin_any)
+        self.of_several(names, Wait::Forever).by(begin_any)
     }
 }

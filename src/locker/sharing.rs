@@ -8,7 +8,6 @@ use crate::clock;
 use crate::error::Error;
 use crate::extra::sharing::Sharing;
 use crate::names::Names;
-use crate::one_or_many::OneOrMany;
 use crate::policy::Wait;
 use crate::request::LockRequest;
 use crate::request::any::begin_any;
@@ -92,7 +91,7 @@ impl Locker {
     }
 
     fn share(&self, name: &[u8], sharing: Sharing, wait: Wait) -> LockRequest {
-        self.request(self.one(name), wait).sharing(Ok(sharing))
+        self.request(self.name(name), wait).sharing(Ok(sharing))
     }
 }
 
@@ -127,7 +126,7 @@ impl Semaphore {
     ///
     /// Servers that count each for itself let in floor(N limit / q) holders with a quorum of q each: with a limit of
     /// 2 and a quorum of 2 of 3 servers, 3 clients that each cannot reach another server.
-    fn slots(&self, weight: u32) -> Result<OneOrMany<Names>, Error> {
+    fn slots(&self, weight: u32) -> Result<Vec<Names>, Error> {
         let limit = self.limit;
         let wrong = if limit > SLOTS_MAX {
             format!("a semaphore has at most {SLOTS_MAX} permits, not {limit}")
@@ -155,7 +154,7 @@ impl Semaphore {
             return self.locker.request(Err(wrong), wait);
         };
         if !self.locker.engine.is_single() {
-            return self.locker.request(self.slots(weight), wait).by(begin_any);
+            return self.locker.of_several(self.slots(weight), wait).by(begin_any);
         }
         let most = limit.get().min(WEIGHT_MAX);
         let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);
@@ -164,7 +163,7 @@ impl Semaphore {
                 "a permit of a semaphore with the limit {limit} has a weight of 1 to {most}, not {weight}"
             ))
         });
-        self.locker.request(self.locker.one(&self.name), wait).sharing(sharing)
+        self.locker.request(self.locker.name(&self.name), wait).sharing(sharing)
     }
 }
 

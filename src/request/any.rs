@@ -13,7 +13,6 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
 use crate::names::Names;
-use crate::one_or_many::OneOrMany;
 use crate::policy::{Moment, Wait};
 use crate::race::next;
 use crate::request::order::Wish;
@@ -53,7 +52,7 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
             Wait::AtMost(limit.max(waited + Duration::from_millis(1)))
         }
     };
-    let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
+    let wishes = wish.all().iter().map(|names| Wish { wait, ..one(&wish, names) });
     let running = wishes.map(|wish| run(&front, wish, asked_at));
     first(running.collect(), Vec::new()).await.map_err(worst)
 }
@@ -63,7 +62,7 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
 async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
     // A request that would wait does not take what others wait for already.
     let is_fair = wish.is_fair || wish.wait != Wait::Never;
-    let mut tries = wish.names.iter().map(|names| {
+    let mut tries = wish.all().iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
         run(front, once, clock::now())
     });
@@ -84,8 +83,8 @@ async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
 /// The same for one of the locks.
 fn one(wish: &Wish, names: &Names) -> Wish {
     let Wish { wait, retry, is_fair, refuses_own, .. } = *wish;
-    let (names, order) = (OneOrMany::One([names.clone()]), wish.order.clone());
-    Wish { names, order, wait, retry, is_fair, refuses_own }
+    let (names, order) = (names.clone(), wish.order.clone());
+    Wish { names, several: Vec::new(), order, wait, retry, is_fair, refuses_own }
 }
 
 /// What comes of one of them, for a caller that has waited since then.

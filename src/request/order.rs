@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::error::value::{ID_LENGTH, Mark};
 use crate::extra::sharing::Sharing;
 use crate::names::Names;
-use crate::one_or_many::OneOrMany;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, however it is granted.
@@ -44,7 +43,9 @@ impl Order {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    pub(crate) names: OneOrMany<Names>,
+    pub(crate) names: Names,
+    /// All of them, where there are several; none costs no allocation.
+    pub(crate) several: Vec<Names>,
     pub(crate) order: Order,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
@@ -52,4 +53,11 @@ pub(crate) struct Wish {
     pub(crate) is_fair: bool,
     /// Whether a lock is refused at once that a guard of the same locker holds.
     pub(crate) refuses_own: bool,
+}
+
+impl Wish {
+    /// The locks that are wanted.
+    pub(crate) fn all(&self) -> &[Names] {
+        if self.several.is_empty() { std::slice::from_ref(&self.names) } else { &self.several }
+    }
 }

@@ -49,14 +49,14 @@ pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
 /// When the future is dropped, what was granted is given back.
 async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
     #[cfg(feature = "cluster")]
-    check_slots(&front, &wish.names)?;
+    check_slots(&front, wish.all())?;
     let span = open_span(&front, &wish)?;
     let asked = Options {
         kind: &GROUP,
-        words: words(&wish.names, &[]),
-        ..options(&front, &wish, &wish.names[0], wish.wait)
+        words: words(wish.all(), &[]),
+        ..options(&front, &wish, &wish.names, wish.wait)
     };
-    let acquire = Acquire::new(&front, asked).of_several(&wish.names).seen_in(span);
+    let acquire = Acquire::new(&front, asked).of_several(wish.all()).seen_in(span);
     let id = acquire.id();
     match wish.wait {
         Wait::Never | Wait::AtMost(Duration::ZERO) => acquire.await,
@@ -95,7 +95,7 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
         // A request that cannot have that lock goes without: the right to it may be missing.
         let turn = turn(front, wish).await;
         let tell = |owners: &[Box<[u8]>]| {
-            let words = words(&wish.names, owners);
+            let words = words(wish.all(), owners);
             front.driver.with(|machine, now| machine.tell_kind(id, words, now));
         };
         let _ = front.timeout(length, pin!(collect(front, wish, tell))).await;
@@ -128,9 +128,9 @@ async fn collect(front: &Front, wish: &Wish, tell: impl Fn(&[Box<[u8]>])) {
         let options = options(front, &wanted, names, Wait::Forever);
         Part::take(front, Options { kind: &PART, ..options })
     };
-    let parts = all(wish.names.iter().map(taking)).await;
+    let parts = all(wish.all().iter().map(taking)).await;
     let owners: Vec<Box<[u8]>> = parts.iter().flatten().filter_map(Part::owner).collect();
-    if owners.len() == wish.names.len() {
+    if owners.len() == wish.all().len() {
         tell(&owners);
     }
     std::future::pending::<()>().await;

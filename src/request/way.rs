@@ -63,7 +63,7 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
         }
         (wait, _) => wait,
     };
-    let options = options(locker, wish, &wish.names[0], wait);
+    let options = options(locker, wish, &wish.names, wait);
     let acquire = Acquire::new(locker, options).since(asked_at).seen_in(span);
     #[cfg(any(test, feature = "takeover"))]
     let acquire = match &wish.order.seize {
@@ -80,7 +80,7 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
 ///
 /// Where a guard of the locker has one of the locks, and the request is not to wait for that.
 pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Error> {
-    let Wish { names, order, .. } = wish;
+    let (names, order) = (wish.all(), &wish.order);
     let quorum = || (locker.driver.votes(), locker.quorum().needed());
     let Order { term, label, is_fenced, .. } = order;
     let server = || locker.driver.has_one_link().then(|| locker.driver.address(0));

@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 26] = [
+const LAYERS: [(&str, &[&str]); 25] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -23,7 +23,6 @@ const LAYERS: [(&str, &[&str]); 26] = [
     ("cluster", &["policy", "net", "endpoint"]),
     ("scripts", &["sha1", "machine"]),
     ("extra", &["policy", "names", "machine", "cluster", "scripts"]),
-    ("one_or_many", &[]),
     ("fingerprint", &["error"]),
     ("fencing", &["policy", "clock", "error"]),
     ("ticket", &["policy", "error"]),
