@@ -73,7 +73,7 @@ impl Onlooker {
         let now = clock::now();
         // Without a limit of attempts or time there is always a next one.
         if let Next::Rest(Rest { least, most }) =
-            self.patience.after(setback, false, now, clock::random_bits())
+            self.patience.after(setback, now, clock::random_bits())
         {
             self.next = Some((now.after(least), now.after(most)));
         }

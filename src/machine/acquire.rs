@@ -392,7 +392,7 @@ impl Machine {
         lease.setback = Some(setback);
         lease.defers &= !matches!(setback, Setback::Held(_) | Setback::Watched(_));
         lease.relay = Relay::default();
-        match lease.retry.after(setback, false, now, random) {
+        match lease.retry.after(setback, now, random) {
             Next::Rest(rest) => {
                 let is_held = matches!(setback, Setback::Held(_) | Setback::Watched(_));
                 let from = now.after(rest.least);
@@ -469,7 +469,7 @@ impl Machine {
         let lease = self.leases.get_mut(id).expect("nobody has forgotten it");
         match lease.phase {
             Phase::Granted(_) => {
-                lease.bounded.iter_mut().for_each(|bounded| bounded.is_told());
+                lease.bounded.iter_mut().for_each(|bounded| bounded.is_told = true);
                 Poll::Ready(Ok(()))
             }
             Phase::Refused(refusal) => Poll::Ready(Err(refusal)),

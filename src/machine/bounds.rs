@@ -3,45 +3,19 @@
 //! A lock that is to be held for some time at least keeps its key for the rest of that time when it is given back: in the
 //! place of a release goes an extension to the rest. The owner is over then, so nothing extends the key any more.
 
-use std::time::Duration;
-
 use crate::policy::{Bounds, Moment};
 
 /// See the module's documentation.
 #[derive(Clone)]
 pub(super) struct Bounded {
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     /// Its holder knows of it.
-    is_told: bool,
+    pub(super) is_told: bool,
 }
 
 impl Bounded {
     pub(super) fn new(bounds: Bounds) -> Option<Box<Self>> {
         (!bounds.are_none()).then(|| Box::new(Self { bounds, is_told: false }))
-    }
-
-    pub(super) fn is_told(&mut self) {
-        self.is_told = true;
-    }
-
-    pub(super) fn bounds(&self) -> Bounds {
-        self.bounds
-    }
-
-    pub(super) fn key_life(&self, ttl: Duration) -> Duration {
-        self.bounds.key_life(ttl)
-    }
-
-    pub(super) fn cut(&self, granted_at: Moment, until: Moment) -> Moment {
-        self.bounds.cut(granted_at, until)
-    }
-
-    pub(super) fn are_reached(&self, granted_at: Moment, until: Moment) -> bool {
-        self.bounds.are_reached(granted_at, until)
-    }
-
-    pub(super) fn is_delayed(&self) -> bool {
-        self.bounds.lock_delay.is_some()
     }
 
     /// For how many milliseconds its lock stays taken once it is given back, if it does.

@@ -309,7 +309,7 @@ impl Lease {
     #[inline(never)]
     pub(super) fn key_life(&self) -> Duration {
         let ttl = self.term.ttl();
-        self.bounded.as_ref().map_or(ttl, |bounded| bounded.key_life(ttl))
+        self.bounded.as_ref().map_or(ttl, |bounded| bounded.bounds.key_life(ttl))
     }
 
     pub(super) fn key_ms(&self) -> u64 {
@@ -321,17 +321,20 @@ impl Lease {
 
     /// When it ends, where its TTL lasts until then.
     pub(super) fn cut(&self, until: Moment) -> Moment {
-        self.bounded.as_ref().map_or(until, |bounded| bounded.cut(self.granted_at, until))
+        self.bounded.as_ref().map_or(until, |bounded| bounded.bounds.cut(self.granted_at, until))
     }
 
     /// Whether it may not end later, so that there is nothing to renew it for.
     pub(super) fn is_at_its_last(&self, until: Moment) -> bool {
-        self.bounded.as_ref().is_some_and(|bounded| bounded.are_reached(self.granted_at, until))
+        self.bounded
+            .as_ref()
+            .is_some_and(|bounded| bounded.bounds.are_reached(self.granted_at, until))
     }
 
     /// Lost by itself, its lock stays taken for the lock-delay: nobody gives it back.
     pub(super) fn let_expire(&mut self, why: Loss) {
-        let is_delayed = self.bounded.as_ref().is_some_and(|bounded| bounded.is_delayed());
+        let is_delayed =
+            self.bounded.as_ref().is_some_and(|bounded| bounded.bounds.lock_delay.is_some());
         if is_delayed && matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest) {
             self.replicas.iter_mut().for_each(|replica| replica.has = Has::Nothing);
         }

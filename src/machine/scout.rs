@@ -88,7 +88,7 @@ impl Lease {
             names: self.names.clone(),
             words: self.words.clone(),
             term: self.term,
-            bounds: self.bounded.as_ref().map_or(Bounds::default(), |bounded| bounded.bounds()),
+            bounds: self.bounded.as_ref().map_or(Bounds::default(), |bounded| bounded.bounds),
             wait: Wait::Never,
             retry: Retry::default(),
             is_renewed: self.is_renewed,

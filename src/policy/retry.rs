@@ -13,8 +13,8 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// The policy governs tries by the clock: while another client holds the lock and no server can tell
 /// that it is free, and while servers fail. If the holder's lease ends sooner than the next pause, the
 /// try comes right after that end. A request that does not wait has one attempt. A server's message
-/// ends a pause early if the lock has a new holder, or the last try was longer ago than the pause; no
-/// server can make a request try more often than that.
+/// ends a pause early if the last try was longer ago than the pause; no server can make a request try
+/// more often than that.
 ///
 /// A request that waits in the queue of a server also asks to keep its place there, whatever the policy says:
 /// after each third of the TTL, at least every 10 s, and at least every second where there are several servers.

@@ -52,9 +52,8 @@ pub(crate) struct Rest {
 /// Where a limit ends the wait, the servers are asked once more before that, soon enough for a timeout to pass: the caller is
 /// told of a holder that they know still, and of servers that stand still as such.
 ///
-/// News of the lock is worth a try at once where it may lead on: the lock has another holder than
-/// before, or the last try was long ago. Any other try waits for as long as the [`Retry`] says,
-/// whatever a server tells: so no server can have a caller ask faster than it set out to.
+/// News of the lock is worth a try at once where the last one was long ago. Any other try waits for as long as the [`Retry`]
+/// says, whatever a server tells: so no server can have a caller ask faster than it set out to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryState {
     began_at: Moment,
@@ -152,15 +151,8 @@ impl RetryState {
         self.failing_since = first.failing_since.map(|since| since.max(self.began_at));
     }
 
-    /// What to do after `setback` at `now`, given 64 random bits; `is_news` where the lock has
-    /// another holder than it had at the try before.
-    pub(crate) fn after(
-        &mut self,
-        setback: Setback,
-        is_news: bool,
-        now: Moment,
-        random: u64,
-    ) -> Next {
+    /// What to do after `setback` at `now`, given 64 random bits.
+    pub(crate) fn after(&mut self, setback: Setback, now: Moment, random: u64) -> Next {
         self.failing_since = match setback {
             Setback::Failing => self.failing_since.or(Some(now)),
             _ => None,
@@ -189,7 +181,7 @@ impl RetryState {
         };
         let is_rare = last_try.is_none_or(|last| now.since(last) >= pause);
         let least = match setback {
-            Setback::Held(_) | Setback::Watched(_) if is_news || is_rare => Duration::ZERO,
+            Setback::Held(_) | Setback::Watched(_) if is_rare => Duration::ZERO,
             Setback::Held(_) | Setback::Watched(_) => pause,
             _ => most,
         };

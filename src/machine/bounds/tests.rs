@@ -1,4 +1,5 @@
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 
