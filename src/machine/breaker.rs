@@ -13,7 +13,7 @@ impl Link {
     pub(super) fn left_out(&mut self, now: Moment, random: fn() -> u64) -> Option<Failing> {
         // Randomness may be a system call.
         let is_closed = self.breaker.is_closed();
-        let is_admitted = is_closed || self.breaker.admit(now, random()).is_ok();
+        let is_admitted = is_closed || self.breaker.admit(now, random());
         (!is_admitted).then_some(Failing::Otherwise)
     }
 }

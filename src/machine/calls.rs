@@ -6,15 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::again::REPEATS_MAX;
 use super::effect::Effect;
 use super::ids::CallId;
 use super::link::{Link, To};
 use super::place::Place;
 use super::script::{Form, Script};
 use crate::policy::Moment;
-
-/// A question is put once more so often: servers that disagree whose its keys are send it to and fro.
-const MISSED_MAX: u8 = 8;
 
 /// What a server is asked.
 pub(crate) struct Call {
@@ -134,7 +132,7 @@ impl UnderWay {
     /// A server has not run it; whether it is put once more.
     pub(super) fn may_be_missed(&mut self) -> bool {
         self.missed = self.missed.saturating_add(1);
-        self.missed <= MISSED_MAX
+        self.missed <= REPEATS_MAX
     }
 
     /// Writes it to its server.

@@ -423,11 +423,6 @@ impl Link {
         self.stamp
     }
 
-    /// Why the connection ends on which a script has replied so.
-    pub(super) fn nonsense(&self) -> Option<Fault> {
-        self.is_nonsense.then_some(Fault::Misplaced)
-    }
-
     pub(super) fn in_flight(&self) -> usize {
         self.slots.len()
     }

@@ -1,7 +1,7 @@
 //! The owner of a lease: what nobody else has, and what the value says beside it.
 
 /// Hexadecimal digits of 128 random bits.
-const ID_LENGTH: usize = 32;
+pub(super) const ID_LENGTH: usize = 32;
 /// Behind the id: the owner finds its value again with a byte 0 behind it, which says that somebody waits.
 const FORMAT: u8 = b'~';
 const HEAD_LENGTH: usize = ID_LENGTH + 1;
@@ -63,10 +63,16 @@ impl Owner {
 
 fn head(id: u128) -> [u8; HEAD_LENGTH] {
     let mut head = [FORMAT; HEAD_LENGTH];
-    let (first, second) = head[..ID_LENGTH].split_at_mut(ID_LENGTH / 2);
+    write_digits(id, &mut head[..ID_LENGTH]);
+    head
+}
+
+/// Writes an id where it has its room.
+#[inline]
+pub(super) fn write_digits(id: u128, room: &mut [u8]) {
+    let (first, second) = room.split_at_mut(ID_LENGTH / 2);
     first.copy_from_slice(&digits_of(id >> 64));
     second.copy_from_slice(&digits_of(id & u128::from(u64::MAX)));
-    head
 }
 
 /// The digits of a number of 64 bits, all of them at once: each has one byte of the 16.

@@ -68,6 +68,12 @@ pub(super) fn is_no_lock(text: &[u8]) -> bool {
 }
 
 impl Lease {
+    /// What the server at this place says is known of it from here on.
+    fn keep(&mut self, at: usize, kept: Kept) {
+        self.said.retain(|(known, _)| *known != at);
+        self.said.push((at, kept));
+    }
+
     pub(super) fn ask_for_holder(
         &self,
         what: What,
@@ -88,8 +94,7 @@ impl Machine {
     pub(super) fn keep_said(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.round == round && lease.phase == Phase::Asking {
-            lease.said.retain(|(known, _)| *known != at);
-            lease.said.push((at, Kept::of(reply)));
+            lease.keep(at, Kept::of(reply));
         }
     }
 
@@ -168,18 +173,15 @@ impl Machine {
         lease.replicas[at].answered_at = now;
         // That an owner is there no more is no answer to what the user has asked.
         if !matches!(kept, Kept::Unexpected | Kept::NotOwned) {
-            lease.said.retain(|(known, _)| *known != at);
-            lease.said.push((at, kept));
+            lease.keep(at, kept);
         }
     }
 
     /// Keeps why a server extended nothing, or gave nothing back.
     pub(super) fn keep_refusal(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
-        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) else {
-            return;
-        };
-        lease.said.retain(|(other, _)| *other != at);
-        lease.said.push((at, Kept::of(reply)));
+        if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) {
+            lease.keep(at, Kept::of(reply));
+        }
     }
 
     /// How long the first server took for its last answer to a question.

@@ -1,10 +1,8 @@
 //! What is known of keys that servers have by their slots: as data, and how one is asked for.
 
+use super::again::REPEATS_MAX;
 use super::kind::{Kind, Question};
 use super::link::What;
-
-/// One question is sent elsewhere so often: servers that disagree send it to and fro.
-pub(super) const DETOURS_MAX: u8 = 5;
 
 type Spell = fn(Question<'_>, What, usize);
 
@@ -76,6 +74,6 @@ impl Routed {
     pub(super) fn may_detour(&mut self, round: u32) -> bool {
         let count = if self.detours.0 == round { self.detours.1.saturating_add(1) } else { 1 };
         self.detours = (round, count);
-        count <= DETOURS_MAX
+        count <= REPEATS_MAX
     }
 }

@@ -79,11 +79,8 @@ impl Machine {
             return None;
         }
         let is_it = |link: &Link| link.sighting.as_ref().is_some_and(|seen| seen.run_id == met);
-        let others = self.links.iter().enumerate();
-        others
-            .filter(|(other, link)| *other != server && link.is_ready() && is_it(link))
-            .map(|(other, _)| other)
-            .next()
+        let is_other = |at: &usize| *at != server && self.links[*at].is_ready();
+        (0..self.links.len()).filter(is_other).find(|at| is_it(&self.links[*at]))
     }
 
     /// The server says that it is a replica. Some time later it is left: it may have been promoted by then, or its name lead

@@ -7,9 +7,11 @@
 
 use leasehold_resp::Frame;
 
+use super::owner::{ID_LENGTH, write_digits};
+
 /// What all channels begin with: `docs/acl.md` grants them by it.
 const PREFIX: &[u8; 10] = b"leasehold:";
-const CHANNEL_BYTES: usize = PREFIX.len() + 32;
+const CHANNEL_BYTES: usize = PREFIX.len() + ID_LENGTH;
 
 /// What of it a reply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(super) enum Told {
 #[derive(Clone, Copy)]
 pub(super) struct Subscription {
     channel: [u8; CHANNEL_BYTES],
-    is_asked: bool,
+    pub(super) is_asked: bool,
     /// The server has answered to all of it.
     pub(super) is_settled: bool,
     /// The server has confirmed the channel.
@@ -44,15 +46,8 @@ impl Subscription {
     pub(super) fn asked(id: u128) -> Self {
         let mut channel = [0; CHANNEL_BYTES];
         channel[..PREFIX.len()].copy_from_slice(PREFIX);
-        for (at, digit) in channel[PREFIX.len()..].iter_mut().enumerate() {
-            let value = (id >> (124 - 4 * at)) & 15;
-            *digit = b"0123456789abcdef"[value as usize];
-        }
+        write_digits(id, &mut channel[PREFIX.len()..]);
         Self { channel, is_asked: true, ..Self::NONE }
-    }
-
-    pub(super) fn is_asked(&self) -> bool {
-        self.is_asked
     }
 
     pub(super) fn is_awaited(&self) -> bool {

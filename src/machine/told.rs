@@ -12,7 +12,7 @@ impl Link {
     /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
     /// then waiters ask again and again.
     pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
-        if !self.is_ready() || !self.is_resp3 || self.told.is_asked() || self.is_asking() {
+        if !self.is_ready() || !self.is_resp3 || self.told.is_asked || self.is_asking() {
             return;
         }
         self.told = Subscription::asked(id());
@@ -29,16 +29,16 @@ impl Link {
     pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
         self.subscribe(id, now);
         let may_tell = self.told.is_tracking || self.told.is_awaited();
-        let may_tell = may_tell && self.is_ready() && !self.is_asking();
-        if may_tell {
-            self.command(&CACHING, To::Nobody, now);
-        }
-        may_tell
+        self.watches(may_tell && self.is_ready(), now)
     }
 
     /// Whether the keys that the next command reads are watched from here on.
     pub(super) fn watch_next(&mut self, now: Moment) -> bool {
-        let may_tell = self.told.is_tracking && !self.is_asking();
+        self.watches(self.told.is_tracking, now)
+    }
+
+    fn watches(&mut self, may_tell: bool, now: Moment) -> bool {
+        let may_tell = may_tell && !self.is_asking();
         if may_tell {
             self.command(&CACHING, To::Nobody, now);
         }

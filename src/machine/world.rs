@@ -144,7 +144,8 @@ impl Machine {
         self.links[server].keeps_little();
         // What a burst has needed is not kept.
         self.proved = if proved.capacity() > PROVED_MAX { Vec::new() } else { proved };
-        if let Some(fault) = ended.or(self.links[server].nonsense()) {
+        let nonsense = self.links[server].is_nonsense.then_some(Fault::Misplaced);
+        if let Some(fault) = ended.or(nonsense) {
             bytes.clear();
             self.end_link(server, fault, now);
         } else if self.links[server].has_room_again() {

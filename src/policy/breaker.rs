@@ -32,16 +32,13 @@ impl Breaker {
         self.probe_at.map(|at| at.since(now))
     }
 
-    /// Whether to ask now; where not, for how long not.
-    pub(crate) fn admit(&mut self, now: Moment, random: u64) -> Result<(), Duration> {
-        match self.probe_at {
-            None => Ok(()),
-            Some(at) if now < at => Err(at.since(now)),
-            Some(_) => {
-                self.probe_at = Some(now.after(self.open_for(random)));
-                Ok(())
-            }
+    /// Whether to ask now.
+    pub(crate) fn admit(&mut self, now: Moment, random: u64) -> bool {
+        let is_admitted = self.probe_at.is_none_or(|at| at <= now);
+        if is_admitted && !self.is_closed() {
+            self.probe_at = Some(now.after(self.open_for(random)));
         }
+        is_admitted
     }
 
     /// It answered, whatever it said.

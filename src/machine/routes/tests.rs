@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::super::routing::DETOURS_MAX;
+use super::super::again::REPEATS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
@@ -180,7 +180,7 @@ fn servers_that_disagree_are_asked_a_bounded_number_of_times() {
             refuse(&mut bench, server, &format!("MOVED 97 {}", 1 - server));
         }
     }
-    assert_eq!((asked, granted(&mut bench, id)), (1 + u32::from(DETOURS_MAX), Some(false)));
+    assert_eq!((asked, granted(&mut bench, id)), (1 + u32::from(REPEATS_MAX), Some(false)));
     bench.machine.forget(id, bench.now);
     assert_eq!(bench.machine.len(), 0, "nothing has run");
 }

@@ -366,6 +366,6 @@ impl Model for Apart {
         if !self.bounds.is_lost_early && holding.count() > 1 {
             return Some("two attempts hold the lock at once");
         }
-        tokens::breach(places.attempts.iter().filter_map(Attempt::issued))
+        tokens::breach(&places.attempts.iter().filter_map(Attempt::issued))
     }
 }

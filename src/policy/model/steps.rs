@@ -244,6 +244,6 @@ impl Model for Steps {
         if !self.bounds.is_lost_early && holding.count() > 1 {
             return Some("two attempts hold the lock at once");
         }
-        tokens::breach(server.attempts.iter().filter_map(Attempt::issued))
+        tokens::breach(&server.attempts.iter().filter_map(Attempt::issued))
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Issued {
     pub(super) taken: u8,
 }
 
-pub(super) fn breach(issued: impl Iterator<Item = Issued> + Clone) -> Option<&'static str> {
+pub(super) fn breach(issued: &(impl Iterator<Item = Issued> + Clone)) -> Option<&'static str> {
     for one in issued.clone() {
         if one.token <= one.floor {
             return Some("a token is not above one that was issued before it was asked for");
