@@ -16,10 +16,6 @@ use super::link::{Reply, To, What};
 use super::script::Form;
 use crate::policy::{Code, Moment, line_of};
 
-/// One question goes out again so often: servers that disagree whose its keys are send it to and fro.
-#[cfg(any(test, feature = "_calls", feature = "cluster"))]
-pub(super) const REPEATS_MAX: u8 = 8;
-
 impl Machine {
     /// Hears of an error, whichever command it answers; whether the command went out again.
     #[cold]

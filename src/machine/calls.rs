@@ -6,10 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::again::REPEATS_MAX;
 use super::effect::Effect;
 use super::ids::CallId;
-use super::link::{Link, To};
+use super::link::{Link, REPEATS_MAX, To};
 use super::place::Place;
 use super::script::{Form, Script};
 use crate::policy::Moment;

@@ -43,6 +43,9 @@ pub(crate) const LIMITS: Limits = Limits {
 const SLOTS_KEPT: usize = 1024;
 /// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
 const UNSENT_MAX: usize = 1024 * 1024;
+/// One question goes out again so often: servers that disagree whose its keys are send it to and fro.
+#[cfg(any(test, feature = "_calls", feature = "cluster"))]
+pub(super) const REPEATS_MAX: u8 = 8;
 
 /// What a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! What is known of keys that servers have by their slots: as data, and how one is asked for.
 
-use super::again::REPEATS_MAX;
 use super::kind::{Kind, Question};
-use super::link::What;
+use super::link::{REPEATS_MAX, What};
 
 type Spell = fn(Question<'_>, What, usize);
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::super::again::REPEATS_MAX;
+use super::super::link::REPEATS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
