@@ -172,7 +172,7 @@ impl Servers {
             failures.next().unwrap_or_else(|| NO_ANSWER.to_owned())
         };
         let left: BTreeMap<String, String> =
-            machine.unreleased().map(|(id, title)| (title, reason(id))).collect();
+            machine.unreleased(clock::now()).map(|(id, title)| (title, reason(id))).collect();
         let released = ended.iter().map(|(_, title)| title.clone());
         Shutdown {
             released: released.filter(|name| !left.contains_key(name)).collect(),
