@@ -239,7 +239,7 @@ impl Guard {
             Some(true) => Ok(()),
             _ => Err(match self.loss() {
                 Some(loss) => outcome::lost(&self.names, loss),
-                None => self.unconfirmed(),
+                None => self.unconfirmed(outcome::EXTENSION),
             }),
         }
     }
@@ -257,14 +257,14 @@ impl Guard {
             self.driver().wait(Some(until), |machine, context| machine.poll_release(id, context));
         match end.unwrap_or(End::Unconfirmed) {
             End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
-            End::Unconfirmed => Err(self.unconfirmed()),
+            End::Unconfirmed => Err(self.unconfirmed(outcome::RELEASE)),
             _ => Ok(()),
         }
     }
 
-    fn unconfirmed(&self) -> Error {
+    fn unconfirmed(&self, what: &'static str) -> Error {
         let quorum = self.driver().look(|machine| machine.settings().quorum);
-        outcome::unconfirmed(&self.names, quorum, self.driver().report(self.id))
+        outcome::unconfirmed(what, &self.names, quorum, self.driver().report(self.id))
     }
 
     fn driver(&self) -> &Driver {
