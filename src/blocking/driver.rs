@@ -258,7 +258,7 @@ impl Shared {
                 if due.after(STALL) <= now && looks < LOOKS_MAX && !is_read {
                     looks += 1;
                     drop(state);
-                    thread::sleep(LOOK);
+                    thread::park_timeout(LOOK);
                     state = self.lock();
                     continue;
                 }

@@ -52,7 +52,7 @@ pub enum RequestOutcome<E> {
     Ran(Bytes),
     /// It was carried out before, with this result.
     Done(Bytes),
-    /// It was carried out here, and no server is known to keep the result: whoever asks with the same key once the TTL
+    /// It was carried out here, and no server is known to keep the result: a caller with the same key once the TTL
     /// is over may carry it out again. Take it for done. To have the result kept after all, run the request
     /// again with work that returns it.
     Unkept {
