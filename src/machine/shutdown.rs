@@ -26,7 +26,7 @@ impl Machine {
             self.happens(id, LeaseEvent::Lost(Loss::ShutDown), now);
             let Some(lease) = self.leases.get(id) else { continue };
             let Some(LeaseState::Lost(why)) = lease.state() else { continue };
-            if why == Loss::ShutDown && lease.kind.has_guard && !self.is_free(lease) {
+            if why == Loss::ShutDown && lease.kind.has_guard && !self.is_free(lease, now) {
                 ended.push((id, lease.title()));
             }
             if lease.is_kept() {
@@ -86,19 +86,16 @@ impl Machine {
     /// The leases whose locks may still be locked, with the locks' names: too few servers have said that they are free, or
     /// have had the key for as long as it lives.
     pub(crate) fn unreleased(&self, now: Moment) -> impl Iterator<Item = (LeaseId, String)> {
-        let silence = self.silence();
-        let is_over = move |lease: &Lease| {
-            let over = (0..lease.replicas.len())
-                .filter(|at| lease.is_clear_at(*at) || lease.has_ended_at(*at, silence, now));
-            over.count() >= lease.quorum(self.settings.quorum).needed()
-        };
-        let left = self.leases.iter().filter(move |(_, lease)| !is_over(lease));
+        let left = self.leases.iter().filter(move |(_, lease)| !self.is_free(lease, now));
         left.map(|(id, lease)| (id, lease.title()))
     }
 
-    fn is_free(&self, lease: &Lease) -> bool {
-        let clear = (0..lease.replicas.len()).filter(|at| lease.is_clear_at(*at)).count();
-        clear >= lease.quorum(self.settings.quorum).needed()
+    #[inline(never)]
+    fn is_free(&self, lease: &Lease, now: Moment) -> bool {
+        let silence = self.silence();
+        let is_over = |at: &usize| lease.is_clear_at(*at) || lease.has_ended_at(*at, silence, now);
+        let over = (0..lease.replicas.len()).filter(is_over).count();
+        over >= lease.quorum(self.settings.quorum).needed()
     }
 
     fn is_settled(&self, lease: &Lease) -> bool {
