@@ -2,7 +2,7 @@
 //!
 //! `cargo run --features family --example idempotency [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
 
 use std::time::Duration;
 
@@ -32,6 +32,11 @@ async fn post(locker: &Locker, key: &str, body: &str) -> Result<String, Error> {
         RequestOutcome::Ran(receipt) => format!("201 {}", String::from_utf8_lossy(&receipt)),
         RequestOutcome::Done(receipt) => {
             format!("200 {}, as before", String::from_utf8_lossy(&receipt))
+        }
+        // The bank has carried it out: the client is told so, and has no reason to try again.
+        RequestOutcome::Unkept { result, error } => {
+            eprintln!("the receipt is not kept: {error}");
+            format!("201 {}", String::from_utf8_lossy(&result))
         }
         RequestOutcome::Running { left } => format!("409, try again in {left:?}"),
         RequestOutcome::KeyReused => "422, the key belongs to another payment".to_owned(),

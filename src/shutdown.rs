@@ -11,7 +11,8 @@ pub struct Shutdown {
     /// kept for a request that still waited for others too is not among them.
     pub released: Vec<String>,
     /// Names of the locks that may stay locked until their TTL is over, each with the reason: also those whose
-    /// guard or request was dropped before, and whose release no server has answered.
+    /// guard or request was dropped before, and whose release no server has answered. One whose key must have ended by itself
+    /// is not among them; a command whose fate is not known counts for a minute after its lease's end.
     pub unreleased: Vec<(String, String)>,
 }
 

@@ -190,7 +190,7 @@ impl Lease {
         match loss {
             Some(loss) => Err(self.lost_by(loss)),
             None if is_extended => Ok(()),
-            None => Err(self.unconfirmed()),
+            None => Err(self.unconfirmed(outcome::EXTENSION)),
         }
     }
 
@@ -210,13 +210,13 @@ impl Lease {
         };
         match self.loss() {
             Some(loss) => Err(self.lost_by(loss)),
-            None => count.ok_or_else(|| self.unconfirmed()),
+            None => count.ok_or_else(|| self.unconfirmed("count of replicas of lock")),
         }
     }
 
-    pub(super) fn unconfirmed(&self) -> Error {
+    pub(super) fn unconfirmed(&self, what: &'static str) -> Error {
         let report = self.locker.driver.report(self.id);
-        self.of_all(outcome::unconfirmed(&self.names, self.locker.quorum(), report))
+        self.of_all(outcome::unconfirmed(what, &self.names, self.locker.quorum(), report))
     }
 
     /// The release is sent where the lease is dropped.
@@ -241,7 +241,7 @@ impl Lease {
         self.note_end(end);
         match end {
             End::Lost(loss) => Err(self.lost_by(loss)),
-            End::Unconfirmed => Err(self.unconfirmed()),
+            End::Unconfirmed => Err(self.unconfirmed(outcome::RELEASE)),
             _ => Ok(()),
         }
     }

@@ -7,6 +7,9 @@ use crate::machine::Refusal;
 use crate::names::Names;
 use crate::policy::{Loss, Quorum, Setback, Verdict};
 
+pub(crate) const RELEASE: &str = "release of lock";
+pub(crate) const EXTENSION: &str = "extension of lock";
+
 /// Whether enough servers serve, where these do not: no wrong setting among them is put up with.
 ///
 /// # Errors
@@ -50,14 +53,19 @@ pub(crate) fn lost(names: &Names, loss: Loss) -> Error {
     of(names, Kind::Lost(loss), Report::default())
 }
 
-/// Of an extension or a release that too few servers have confirmed. It is final where those that may confirm it some
-/// time are too few.
-pub(crate) fn unconfirmed(names: &Names, quorum: Quorum, report: Report) -> Error {
+/// Of what was to be done with a lock that is held, and too few servers have confirmed. It is final where those that may
+/// confirm it some time are too few.
+pub(crate) fn unconfirmed(
+    what: &'static str,
+    names: &Names,
+    quorum: Quorum,
+    report: Report,
+) -> Error {
     let never = report.servers.iter().filter(|server| {
         matches!(server.vote, Vote::Failed { kind: FailureKind::Auth | FailureKind::Misuse, .. })
     });
     let is_final = quorum.verdict(0, never.count()) == Verdict::Lost;
-    of(names, Kind::NoQuorum { waited: None, is_final }, report)
+    Error::of(what, Kind::NoQuorum { waited: None, is_final }, names.to_string(), report)
 }
 
 fn of(names: &Names, kind: Kind, report: Report) -> Error {

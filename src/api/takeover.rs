@@ -86,7 +86,7 @@ impl Lease {
                 Ok(ticket)
             }
             End::Lost(loss) => Err(outcome::lost(&lease.names, loss)),
-            _ => Err(lease.unconfirmed()),
+            _ => Err(lease.unconfirmed("ticket of lock")),
         }
     }
 }

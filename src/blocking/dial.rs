@@ -51,6 +51,21 @@ impl Socket {
         }
     }
 
+    /// Whether it has something that its reader has not read. Where a system does not say, it has not.
+    pub(super) fn has_unread(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use rustix::net::{RecvFlags, recv};
+            let (flags, room) = (RecvFlags::PEEK | RecvFlags::DONTWAIT, &mut [0; 1][..]);
+            match self {
+                Self::Tcp(stream) => recv(stream, room, flags).is_ok(),
+                Self::Unix(stream) => recv(stream, room, flags).is_ok(),
+            }
+        }
+        #[cfg(not(unix))]
+        false
+    }
+
     /// Takes what the socket has room for off `bytes`; whether there is none now. An error is the reader's to find.
     pub(super) fn write(&self, bytes: &mut BytesMut) -> bool {
         while !bytes.is_empty() {

@@ -7,6 +7,7 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -14,9 +15,9 @@ use bytes::BytesMut;
 use super::dial::{Dial, READ_BYTES, Socket};
 use super::threads::{park, spawn};
 use crate::clock;
-use crate::driver::Servers;
 use crate::driver::dialling::login_of;
 use crate::driver::opening::{Opened, Unopened};
+use crate::driver::{STALL, Servers};
 use crate::endpoint::credentials::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
@@ -29,6 +30,10 @@ use crate::shutdown::Shutdown;
 const WRITE_AGAIN: Duration = Duration::from_millis(10);
 /// The clock is looked at no later than this, whatever is due.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
+
+/// Behind a stall, those that read have as many looks as this, each of this time, before the clock judges.
+const LOOKS_MAX: u32 = 50;
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What handles and threads share.
 pub(super) struct Shared {
@@ -240,9 +245,24 @@ impl Shared {
     /// The clock's thread.
     fn keep_time(&self) {
         let mut state = self.lock();
+        let mut looks = 0;
         while !state.is_over {
             let now = clock::now();
-            if state.machine.due() <= now {
+            let due = state.machine.due();
+            if due <= now {
+                // The process stood still: what came meanwhile is read before anything is taken for late. A reader is done with what
+                // its socket has no more by the look behind that.
+                let is_unread =
+                    |wire: &Wire| wire.socket.as_ref().is_some_and(|it| it.has_unread());
+                let is_read = looks > 1 && !state.wires.iter().any(is_unread);
+                if due.after(STALL) <= now && looks < LOOKS_MAX && !is_read {
+                    looks += 1;
+                    drop(state);
+                    thread::park_timeout(LOOK);
+                    state = self.lock();
+                    continue;
+                }
+                looks = 0;
                 state.machine.tick(now);
                 self.carry_out(state, now);
                 state = self.lock();

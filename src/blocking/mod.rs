@@ -45,7 +45,6 @@ pub struct Locker {
     driver: Arc<Driver>,
     defaults: Arc<Defaults>,
     fingerprint: Option<Box<str>>,
-    timeout: Duration,
 }
 
 impl Locker {
@@ -62,12 +61,11 @@ impl Locker {
     pub(crate) fn start(
         (machine, servers, quorum): (Machine, Servers, Quorum),
         defaults: Defaults,
-        timeout: Duration,
     ) -> Result<Self, Error> {
         let (fingerprint, count) = (servers.fingerprint.clone(), servers.endpoints.len());
         let driver = Driver::start(machine, servers).map_err(Error::misuse)?;
         outcome::met(driver.meet(), count, quorum.needed())?;
-        Ok(Self { driver: Arc::new(driver), defaults: Arc::new(defaults), fingerprint, timeout })
+        Ok(Self { driver: Arc::new(driver), defaults: Arc::new(defaults), fingerprint })
     }
 
     /// A request for the lock `name`, which waits while another client holds it.
@@ -230,16 +228,15 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers extended it
     /// in time: then it goes on as before.
     pub fn extend(&self) -> Result<(), Error> {
-        let (id, until) = (self.id, clock::now().after(self.locker.timeout));
+        let id = self.id;
         let round = self.driver().with(|machine, now| machine.extend(id, now));
-        let extended = self
-            .driver()
-            .wait(Some(until), |machine, context| machine.poll_extended(id, round, context));
+        let extended =
+            self.driver().wait(None, |machine, context| machine.poll_extended(id, round, context));
         match extended {
             Some(true) => Ok(()),
             _ => Err(match self.loss() {
                 Some(loss) => outcome::lost(&self.names, loss),
-                None => self.unconfirmed(),
+                None => self.unconfirmed(outcome::EXTENSION),
             }),
         }
     }
@@ -251,20 +248,19 @@ impl Guard {
     /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
     /// servers have said that the lock is free: it is given back behind the caller, or ends with its TTL.
     pub fn release(self) -> Result<(), Error> {
-        let (id, until) = (self.id, clock::now().after(self.locker.timeout));
+        let id = self.id;
         self.driver().with(|machine, now| machine.release(id, now));
-        let end =
-            self.driver().wait(Some(until), |machine, context| machine.poll_release(id, context));
+        let end = self.driver().wait(None, |machine, context| machine.poll_release(id, context));
         match end.unwrap_or(End::Unconfirmed) {
             End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
-            End::Unconfirmed => Err(self.unconfirmed()),
+            End::Unconfirmed => Err(self.unconfirmed(outcome::RELEASE)),
             _ => Ok(()),
         }
     }
 
-    fn unconfirmed(&self) -> Error {
+    fn unconfirmed(&self, what: &'static str) -> Error {
         let quorum = self.driver().look(|machine| machine.settings().quorum);
-        outcome::unconfirmed(&self.names, quorum, self.driver().report(self.id))
+        outcome::unconfirmed(what, &self.names, quorum, self.driver().report(self.id))
     }
 
     fn driver(&self) -> &Driver {

@@ -41,17 +41,25 @@ impl Builder {
     /// of credentials and a connector.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
-        let targets = self.servers()?;
-        if !matches!(targets, Targets::Fixed(_)) {
+        // Said before that a feature is missing, which would not help.
+        let has_scheme = |url: &str, kind| {
+            let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+            scheme.is_some_and(|scheme| scheme.ends_with(kind))
+        };
+        if self
+            .urls
+            .iter()
+            .any(|url| ["-cluster", "-sentinel"].iter().any(|it| has_scheme(url, it)))
+        {
             return Err(Error::misuse("a Cluster or a Sentinel service needs the async Locker"));
         }
-        let met = self.machine(targets)?;
-        if met.1.tls.is_some() || self.credentials.is_some() || self.connector.is_some() {
+        let targets = self.servers()?;
+        let has_tls = matches!(&targets, Targets::Fixed(all) if all.iter().any(|it| it.tls));
+        if has_tls || self.credentials.is_some() || self.connector.is_some() {
             let what = "TLS, a provider of credentials and a connector need the async Locker";
             return Err(Error::misuse(what));
         }
-        let timeout = self.command_timeout_or_default();
-        blocking::Locker::start(met, self.defaults, timeout)
+        blocking::Locker::start(self.machine(targets)?, self.defaults)
     }
 
     /// # Errors

@@ -63,7 +63,7 @@ const READ_ROOM_BYTES: usize = 1024;
 /// Reads of one link in one turn of the task: a server that floods its link leaves the others their turn.
 const READS_MAX: usize = 8;
 /// What is done so late was held up by a stall of the whole process.
-const STALL: Duration = Duration::from_millis(10);
+pub(crate) const STALL: Duration = Duration::from_millis(10);
 /// The timer is set to no later than this, whatever is due.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 

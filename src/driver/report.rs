@@ -122,7 +122,7 @@ impl Servers {
             let why = || why(answer.link);
             ServerReport {
                 server: machine.address(answer.link).to_owned(),
-                vote: self.vote_of(&answer.said, answer.round_trip, refusal, why),
+                vote: self.vote_of(&answer.said, refusal, why),
                 round_trip: answer.round_trip,
             }
         });
@@ -150,7 +150,7 @@ impl Servers {
         let unmet = machine.unmet().filter(|(link, _)| links.contains(link));
         let unmet = unmet.map(|(link, said)| ServerReport {
             server: machine.address(link).to_owned(),
-            vote: self.vote_of(&said, None, ServerError::new, || why(link)),
+            vote: self.vote_of(&said, ServerError::new, || why(link)),
             round_trip: None,
         });
         Report { servers: unmet.collect() }
@@ -172,7 +172,7 @@ impl Servers {
             failures.next().unwrap_or_else(|| NO_ANSWER.to_owned())
         };
         let left: BTreeMap<String, String> =
-            machine.unreleased().map(|(id, title)| (title, reason(id))).collect();
+            machine.unreleased(clock::now()).map(|(id, title)| (title, reason(id))).collect();
         let released = ended.iter().map(|(_, title)| title.clone());
         Shutdown {
             released: released.filter(|name| !left.contains_key(name)).collect(),
@@ -184,7 +184,6 @@ impl Servers {
     fn vote_of(
         &self,
         said: &Said<'_>,
-        round_trip: Option<Duration>,
         refusal: impl Fn(&[u8]) -> ServerError,
         why: impl Fn() -> Option<OpenError>,
     ) -> Vote {
@@ -200,7 +199,7 @@ impl Servers {
             Said::NotOwned => Vote::NotOwned,
             Said::Pending => Vote::Pending,
             _ => {
-                let reason = self.reason(said, round_trip, refusal, why);
+                let reason = self.reason(said, refusal, why);
                 Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
             }
         }
@@ -210,17 +209,13 @@ impl Servers {
     pub(super) fn reason(
         &self,
         said: &Said<'_>,
-        round_trip: Option<Duration>,
         refusal: impl Fn(&[u8]) -> ServerError,
         why: impl Fn() -> Option<OpenError>,
     ) -> Reason {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
             Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
-            Said::Late(greeting) => {
-                let within = round_trip.unwrap_or_default();
-                Reason::NoReply(NetFault::of_late(within, *greeting))
-            }
+            Said::Late(within, greeting) => Reason::NoReply(NetFault::of_late(*within, *greeting)),
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
             Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
@@ -254,7 +249,7 @@ impl Servers {
     /// How a connection has ended.
     fn end_by(&self, fault: Option<&Fault>) -> NetFault {
         match fault {
-            Some(Fault::Silent) => NetFault::Timeout(self.dead_after),
+            Some(Fault::Silent) => NetFault::Silent(self.dead_after),
             Some(Fault::Garbled(error)) => NetFault::Decode(*error),
             Some(Fault::Misplaced) => NetFault::Misplaced,
             _ => NetFault::ClosedByServer,

@@ -8,6 +8,7 @@ use crate::error::ErrorKind;
 use leasehold_resp::DecodeError;
 
 use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, Vote};
+use crate::api::outcome;
 use crate::builder::Builder;
 use crate::cluster::map::BadMap;
 use crate::endpoint::{InvalidEndpoint, Part};
@@ -122,6 +123,8 @@ fn errors() -> Vec<String> {
         of(no_quorum(None), report([Vote::Stale, Vote::Granted, Vote::NotOwned])),
         of(no_quorum(None), Report::default()),
         of(Kind::HeldHere, Report::default()),
+        Error::of(outcome::RELEASE, no_quorum(None), "invoice:42".into(), report([down()])),
+        Error::of(outcome::EXTENSION, no_quorum(None), "invoice:42".into(), report([down()])),
         Error::connect(report([down(), down()])),
         of(Kind::Lost(Loss::Expired), Report::default()),
         of(Kind::ShutDown, Report::default()),

@@ -39,18 +39,29 @@ pub struct IdempotentRequest {
     fingerprint: Box<[u8]>,
     keep: Duration,
     term: Term,
-    wait: Duration,
+    /// How long the caller waits, for others and for servers; for none without it.
+    wait: Option<Duration>,
 }
 
 /// What came of a request. Others may come with later versions: a `match` has a `_` for them, which is for what was not
-/// carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// carried out. Two that are [`Unkept`](Self::Unkept) are equal if their results are, and their errors' kinds.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestOutcome<E> {
     /// It was carried out here, with this result.
     Ran(Bytes),
     /// It was carried out before, with this result.
     Done(Bytes),
+    /// It was carried out here, and no server is known to keep the result: a caller with the same key once the TTL
+    /// is over may carry it out again. Take it for done. To have the result kept after all, run the request
+    /// again with work that returns it.
+    Unkept {
+        /// What the work returned.
+        result: Bytes,
+        /// Why it is not kept. [`Lost`](crate::ErrorKind::Lost): another attempt has begun, so the work may have been done
+        /// twice. [`Misuse`](crate::ErrorKind::Misuse): it is too long. Any other: a server may have it.
+        error: Error,
+    },
     /// It was tried here and failed. Another caller may try again at once.
     Failed(E),
     /// Another caller carries it out.
@@ -104,7 +115,7 @@ impl IdempotentRequest {
             site.refuse(format!("a result must be kept for between 1 s and {longest}, not {kept}"));
         }
         let term = site.term(TTL);
-        Self { site, fingerprint: fingerprint.into(), keep, term, wait: Duration::ZERO }
+        Self { site, fingerprint: fingerprint.into(), keep, term, wait: None }
     }
 
     /// Sets how long an attempt that is cut off or ends without a result keeps others from trying again:
@@ -116,24 +127,26 @@ impl IdempotentRequest {
 
     /// Waits until another caller has carried the request out, or cannot any more, for at most `wait`. The
     /// server tells of it.
+    ///
+    /// What is left of it is also for how long servers that do not answer are asked, after the work, to keep its result: for at
+    /// least one command, and not beyond the lease. Without a limit they are asked until the lease ends, at most a TTL.
     pub fn wait_at_most(mut self, wait: Duration) -> Self {
-        self.wait = wait;
+        self.wait = Some(wait);
         self
     }
 
     /// Carries the request out, unless that was done before, or another caller does it now.
     ///
     /// The result has at most 32 KiB. If `work` fails, another caller may try again at once, and the error is
-    /// in [`RequestOutcome::Failed`].
+    /// in [`RequestOutcome::Failed`]. Work that was done is never an `Err`: if servers do not keep its result, that is
+    /// [`RequestOutcome::Unkept`].
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer, or too few of several have: before the work,
-    /// or after it: then it is unknown whether the result was kept, and others may repeat the work after the TTL.
-    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended: the work was dropped, or another attempt began before the
-    /// server had its result; of several servers, a minority may have it, and a later caller may finish it.
-    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, fingerprint or time, and for a result that is too
-    /// long, which is not kept.
+    /// As a request for a lock, where the server has no usable answer, or too few of several have: the work was not
+    /// begun, and if the question arrived, others wait for the TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended while the work was under way, which was dropped and has been
+    /// done in part. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, fingerprint or time.
     ///
     /// # Cancel safety
     ///
@@ -151,6 +164,7 @@ impl IdempotentRequest {
     /// let request = locker.idempotent("payment:8f2c", digest, day);
     /// match request.run(async |attempt| charge(attempt.fence()).await).await? {
     ///     RequestOutcome::Ran(receipt) | RequestOutcome::Done(receipt) => println!("200 {receipt:?}"),
+    ///     RequestOutcome::Unkept { result, error } => println!("200 {result:?}, and a retry may pay again: {error}"),
     ///     RequestOutcome::Running { left } => println!("409, Retry-After: {left:?}"),
     ///     RequestOutcome::KeyReused => println!("422, the key was used for another request"),
     ///     RequestOutcome::Failed(error) => println!("500 {error}"),
@@ -165,6 +179,7 @@ impl IdempotentRequest {
     ) -> Result<RequestOutcome<E>, Error> {
         self.site.admit()?;
         let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
+        let called_at = clock::now();
         let (said, asked_at) = self.begin(&owner, &key).await?;
         let attempt = match said {
             Said::Started(attempt) => attempt,
@@ -172,6 +187,7 @@ impl IdempotentRequest {
             Said::Running(left) => return Ok(RequestOutcome::Running { left }),
             Said::Other => return Ok(RequestOutcome::KeyReused),
         };
+        let left = self.wait.map(|wait| wait.saturating_sub(clock::now().since(called_at)));
         let mut stint = match self.agreement(&owner, &key) {
             Some(agreement) => Stint::promised(agreement, attempt.fence.get(), self.term, asked_at),
             None => Stint::begun(&self.site, &key, &owner, (self.term, self.keep), asked_at),
@@ -183,14 +199,18 @@ impl IdempotentRequest {
                 return Ok(RequestOutcome::Failed(error));
             }
         };
-        if result.len() > RESULT_BYTES_MAX {
-            let (most, len) = (RESULT_BYTES_MAX, result.len());
-            let what =
-                format!("the result must be at most {most} bytes, not {len}: it is not kept");
-            return Err(self.site.misuse(what));
-        }
-        stint.finish(&result).await?;
-        Ok(RequestOutcome::Ran(result))
+        let kept = match result.len() {
+            ..=RESULT_BYTES_MAX => stint.finish(&result, left).await,
+            len => {
+                let most = RESULT_BYTES_MAX;
+                let what = format!("the result must be at most {most} bytes, not {len}");
+                Err(self.site.misuse(what + ": it is not kept"))
+            }
+        };
+        Ok(match kept {
+            Ok(()) => RequestOutcome::Ran(result),
+            Err(error) => RequestOutcome::Unkept { result, error },
+        })
     }
 
     /// How several servers are asked.
@@ -205,8 +225,9 @@ impl IdempotentRequest {
     /// were asked.
     async fn begin(&self, owner: &Owner, key: &Key) -> Result<(Said, Moment), Error> {
         let began_at = clock::now();
-        let until = began_at.after(self.wait);
-        let watch = (!self.wait.is_zero()).then(|| self.site.watch(key));
+        let wait = self.wait.unwrap_or_default();
+        let until = began_at.after(wait);
+        let watch = (!wait.is_zero()).then(|| self.site.watch(key));
         let mut vigil = watch.as_ref().map(Vigil::new);
         let purpose = watch.as_ref().map_or(Purpose::Act, Purpose::Watch);
         let mut is_again = false;
@@ -325,6 +346,23 @@ impl Said {
             }
             [Frame::Bulk(word)] if word == "other" => Some(Self::Other),
             _ => None,
+        }
+    }
+}
+
+impl<E: PartialEq> PartialEq for RequestOutcome<E> {
+    fn eq(&self, other: &Self) -> bool {
+        use RequestOutcome as Its;
+        match (self, other) {
+            (Its::Ran(one), Its::Ran(other)) | (Its::Done(one), Its::Done(other)) => one == other,
+            (
+                Its::Unkept { result: one, error: why },
+                Its::Unkept { result: other, error: its_why },
+            ) => one == other && why.kind() == its_why.kind(),
+            (Its::Failed(one), Its::Failed(other)) => one == other,
+            (Its::Running { left: one }, Its::Running { left: other }) => one == other,
+            (Its::KeyReused, Its::KeyReused) => true,
+            _ => false,
         }
     }
 }

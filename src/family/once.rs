@@ -105,7 +105,7 @@ pub struct Job {
 
 /// What came of a slot. Others may come with later versions: a `match` has a `_` for them, which is for what did not run
 /// here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum JobOutcome<T> {
     /// The job ran here, with this output.
@@ -114,6 +114,14 @@ pub enum JobOutcome<T> {
         output: T,
         /// In what time the grid has its next slot.
         next_in: Option<Duration>,
+    },
+    /// The job ran here, with this output, and no server is known to have heard of its end: another caller runs the slot
+    /// again once the TTL is over. Only of jobs that run at least once.
+    Unkept {
+        /// What the job returned.
+        output: T,
+        /// Why the server has not heard. [`Lost`](crate::ErrorKind::Lost): another run has begun.
+        error: Error,
     },
     /// The slot, or a later one, was claimed before; or the slot is seven days old.
     Taken {
@@ -153,7 +161,9 @@ pub struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Claimed { run: Run, next_in: Option<Duration> },
-    Refused(JobOutcome<()>),
+    Taken { last: Option<SystemTime>, next_in: Option<Duration> },
+    Running { slot: SystemTime, left: Duration },
+    Early { due_in: Duration },
 }
 
 impl Job {
@@ -179,15 +189,18 @@ impl Job {
     /// Runs `job` if the slot is due and nobody has claimed it or a later one. It does not wait.
     ///
     /// An `Err` of the job is an output like any other; but of a job that runs at least once, another caller
-    /// may repeat the slot at once.
+    /// may repeat the slot at once. A job that ran is never an `Err` of this call: one at least once whose server does not
+    /// hear of its end is asked again until the lease is over, at most a TTL, and is then
+    /// [`JobOutcome::Unkept`].
     ///
     /// # Errors
     ///
     /// As a request for a lock, where the server has no usable answer, or too few of several have: the job did not
-    /// run, and the slot may be claimed. With several servers also [`Contended`](crate::ErrorKind::Contended), if
+    /// run, and the slot may be claimed. At most once, nobody runs it then. At least once, it can be asked for again at
+    /// once, and if the claim arrived, the answer is [`JobOutcome::Running`] until `left` is over. With several servers also [`Contended`](crate::ErrorKind::Contended), if
     /// callers were in one another's way again and again: the job did not run here. Of a job that runs at least once
-    /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended: the job was dropped, or another run began before the
-    /// server heard that it was finished. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, slot or TTL.
+    /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended under way: the job was dropped, and has run in part; it can be
+    /// asked for again at once. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, slot or TTL.
     ///
     /// # Cancel safety
     ///
@@ -225,16 +238,19 @@ impl Job {
         };
         let (run, next_in) = match claimed {
             Said::Claimed { run, next_in } => (run, next_in),
-            Said::Refused(turn) => return Ok(turn.without_output()),
+            Said::Taken { last, next_in } => return Ok(JobOutcome::Taken { last, next_in }),
+            Said::Running { slot, left } => return Ok(JobOutcome::Running { slot, left }),
+            Said::Early { due_in } => return Ok(JobOutcome::Early { due_in }),
         };
         let output = match self.term {
             None => job(&run).await,
             Some(term) => {
                 let mut stint = Stint::begun(&self.site, &key, &owner, (term, OPEN_FOR), asked_at);
                 let output = stint.carry(job(&run)).await?;
-                match &output {
-                    Ok(_) => stint.finish(b"").await?,
-                    Err(_) => stint.give_up().await,
+                if output.is_err() {
+                    stint.give_up().await;
+                } else if let Err(error) = stint.finish(b"", None).await {
+                    return Ok(JobOutcome::Unkept { output, error });
                 }
                 output
             }
@@ -271,21 +287,10 @@ impl Job {
 fn outcome_of(said: Option<&Said>) -> &'static str {
     match said {
         Some(Said::Claimed { .. }) => "claimed",
-        Some(Said::Refused(JobOutcome::Running { .. })) => "running",
-        Some(Said::Refused(JobOutcome::Early { .. })) => "early",
-        Some(Said::Refused(_)) => "taken",
+        Some(Said::Running { .. }) => "running",
+        Some(Said::Early { .. }) => "early",
+        Some(Said::Taken { .. }) => "taken",
         None => "failed",
-    }
-}
-
-impl JobOutcome<()> {
-    fn without_output<T>(self) -> JobOutcome<T> {
-        match self {
-            Self::Taken { last, next_in } => JobOutcome::Taken { last, next_in },
-            Self::Running { slot, left } => JobOutcome::Running { slot, left },
-            Self::Early { due_in } => JobOutcome::Early { due_in },
-            Self::Ran { .. } => unreachable!("a server runs no job"),
-        }
     }
 }
 
@@ -300,11 +305,9 @@ impl Said {
                 Self::Claimed { run, next_in: next_in(ms) }
             }
             Claim::Taken { last, next_in: ms } => {
-                Self::Refused(JobOutcome::Taken { last: last.and_then(time), next_in: next_in(ms) })
+                Self::Taken { last: last.and_then(time), next_in: next_in(ms) }
             }
-            Claim::Early { due_in } => {
-                Self::Refused(JobOutcome::Early { due_in: Duration::from_millis(due_in) })
-            }
+            Claim::Early { due_in } => Self::Early { due_in: Duration::from_millis(due_in) },
         })
     }
 
@@ -324,14 +327,12 @@ impl Said {
                 Self::Claimed { run, next_in: millis(next_in) }
             }
             (b"taken", &[last @ (-1..), next_in @ (-1..)]) => {
-                Self::Refused(JobOutcome::Taken { last: time(last), next_in: millis(next_in) })
+                Self::Taken { last: time(last), next_in: millis(next_in) }
             }
             (b"running", &[left @ (1..), slot @ (0..)]) => {
-                Self::Refused(JobOutcome::Running { slot: time(slot)?, left: millis(left)? })
+                Self::Running { slot: time(slot)?, left: millis(left)? }
             }
-            (b"early", &[due_in @ (1..)]) => {
-                Self::Refused(JobOutcome::Early { due_in: millis(due_in)? })
-            }
+            (b"early", &[due_in @ (1..)]) => Self::Early { due_in: millis(due_in)? },
             _ => return None,
         })
     }

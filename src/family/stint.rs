@@ -16,6 +16,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
 use crate::names::Key;
+use crate::net::reason::Reason;
 use crate::owner::Owner;
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
 use crate::race::{First, race};
@@ -115,34 +116,44 @@ impl<'a> Stint<'a> {
     }
 
     /// Says that it is done, with this result; again until the server has answered, as long as the lease
-    /// is good.
+    /// is good, and within this limit. One question has the time that a command has.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::ErrorKind::Lost) where another has started since. Otherwise whether the server knows that it
     /// is done is not known.
-    pub(super) async fn finish(&self, result: &[u8]) -> Result<(), Error> {
-        let mut failed = 0;
+    pub(super) async fn finish(&self, result: &[u8], limit: Option<Duration>) -> Result<(), Error> {
+        let now = clock::now();
+        let until = limit.map_or(self.deadline, |limit| self.deadline.min(now.after(limit)));
+        let mut over = reached(self.site, until.max(now.after(self.site.command_timeout())));
+        let unanswered = |server| (server, Reason::Unanswered);
+        let (mut failed, mut failures) = (0, (0..self.site.servers()).map(unanswered).collect());
+        let span = limit.map_or(self.term.ttl(), |limit| limit.min(self.term.ttl()));
         loop {
-            let settled = self.settle("finish", result).await;
-            let is_good = self.deadline > clock::now();
-            let settled = match (settled, &self.agreement) {
-                (Ok(true), _) => return Ok(()),
-                // Nobody else has begun while the lease is good.
-                (_, Some((agreement, _))) if is_good => agreement.insist(result).await,
-                (settled, _) => settled,
-            };
-            let failures = match settled {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err(self.site.gone()),
-                Err(failures) => failures,
-            };
+            // A reply that has come counts also where the time is over.
+            match race(pin!(self.say_finished(result)), &mut over).await {
+                First::One(Ok(true)) => return Ok(()),
+                First::One(Ok(false)) => return Err(self.site.gone()),
+                First::One(Err(again)) => failures = again,
+                First::Other(()) => return Err(self.site.unserved(failures)),
+            }
             let (now, random) = (clock::now(), clock::random_bits());
-            match retry_at(now, failed, self.term.ttl(), self.deadline, random) {
+            match retry_at(now, failed, span, until, random) {
                 Some(again) => self.site.sleep(again.since(now)).await,
                 None => return Err(self.site.unserved(failures)),
             }
             failed += 1;
+        }
+    }
+
+    async fn say_finished(&self, result: &[u8]) -> Result<bool, Failures> {
+        let settled = self.settle("finish", result).await;
+        let is_good = self.deadline > clock::now();
+        match (settled, &self.agreement) {
+            (Ok(true), _) => Ok(true),
+            // Nobody else has begun while the lease is good.
+            (_, Some((agreement, _))) if is_good => agreement.insist(result).await,
+            (settled, _) => settled,
         }
     }
 

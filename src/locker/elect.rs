@@ -94,7 +94,10 @@ impl Election {
     /// candidate a name of its own, and a locker of its own: candidates that share a locker go one after the
     /// other, whatever their priorities.
     ///
-    /// It waits until the candidate leads, unless [`Campaign::wait_at_most`] limits that.
+    /// It waits until the candidate leads, unless [`Campaign::wait_at_most`] limits that. An outage of the servers ends it, as
+    /// it ends any request for a lock: [`Unavailable`](crate::ErrorKind::Unavailable), after a TTL in which too few of them
+    /// served, or when the limit is over. Campaign again then, as the example of [`Locker::elect`] does after a loss, with a
+    /// pause.
     pub fn campaign(&self, candidate: impl AsRef<str>) -> Campaign {
         let candidate = candidate.as_ref();
         let names = match (candidate.is_empty(), self.names()) {

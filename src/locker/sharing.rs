@@ -105,12 +105,14 @@ pub struct Semaphore {
 
 impl Semaphore {
     /// A request for a permit of this weight, 1 to 64 and no more than the limit, which waits until there is
-    /// one.
+    /// one. If its [limit](LockRequest::wait_at_most) is over before, the semaphore was full, or others stood before it:
+    /// [`Contended`](crate::ErrorKind::Contended).
     pub fn acquire(&self, weight: u32) -> LockRequest {
         self.permit(weight, Wait::Forever)
     }
 
-    /// As [`Semaphore::acquire`], without waiting. It does not overtake waiters.
+    /// As [`Semaphore::acquire`], without waiting: a full semaphore is [`Contended`](crate::ErrorKind::Contended). It does not
+    /// overtake waiters.
     pub fn try_acquire(&self, weight: u32) -> LockRequest {
         self.permit(weight, Wait::Never)
     }

@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
-use super::lease::{Extending, Has, Lease, Phase, Refusal, Votes};
+use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Votes};
 use super::link::{Link, Reply, To, What};
 use super::script::Script;
 use crate::policy::{
@@ -199,11 +199,16 @@ impl Machine {
         answer: Answer,
         now: Moment,
     ) {
+        let silence = self.silence();
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << at;
         if let Answer::Granted(_) = answer {
             lease.is_extended_at(bit, round);
+        }
+        let is_run = matches!(answer, Answer::Failed { is_run: true, .. });
+        if is_run || now.since(lease.asked_at) > silence {
+            lease.replicas[at].doubt = lease.replicas[at].doubt.max(Doubt::Extension);
         }
         if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
             return;

@@ -83,8 +83,8 @@ pub(super) struct Replica {
     pub(super) has: Has,
     /// The connection on which it was asked last.
     pub(super) generation: u32,
-    /// A question on a connection before that was not answered, and may arrive at any time.
-    pub(super) is_doubtful: bool,
+    /// What was not answered on a connection before that, and may arrive at any time.
+    pub(super) doubt: Doubt,
     /// When it answered that.
     pub(super) answered_at: Moment,
     /// Of what is owed.
@@ -113,6 +113,16 @@ pub(super) enum Has {
     Owed,
 }
 
+/// What may reach a server late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doubt {
+    Nothing,
+    /// An extension, which makes no key.
+    Extension,
+    /// A question, which may make one.
+    Question,
+}
+
 impl Replica {
     /// One that nobody has asked, at this link.
     pub(super) fn at(link: usize) -> Self {
@@ -120,7 +130,7 @@ impl Replica {
             link: u16::try_from(link).expect("there are fewer links"),
             has: Has::Nothing,
             generation: 0,
-            is_doubtful: false,
+            doubt: Doubt::Nothing,
             answered_at: Moment::from_nanos(0),
             redelivery: None,
             due: None,
@@ -134,7 +144,9 @@ impl Replica {
     /// Something else is asked on this connection from here on.
     pub(super) fn goes_on(&mut self, generation: u32) {
         let is_open = matches!(self.has, Has::Asked | Has::Perhaps);
-        self.is_doubtful |= is_open && self.generation != generation;
+        if is_open && self.generation != generation {
+            self.doubt = Doubt::Question;
+        }
     }
 
     /// The same server, which nobody has asked.
@@ -344,6 +356,15 @@ impl Lease {
     pub(super) fn is_extended_at(&mut self, bit: u64, round: u32) {
         if let Some(counted) = self.counted.as_deref_mut().filter(|it| it.round == round) {
             counted.extended |= bit;
+        }
+    }
+
+    /// The answers to its extensions are another's from here on.
+    pub(super) fn leaves_extensions(&mut self) {
+        let open = self.votes.asked & !(self.votes.granted | self.votes.denied);
+        let all = self.replicas.iter_mut().enumerate();
+        for (_, replica) in all.filter(|(at, _)| open & 1 << at != 0) {
+            replica.doubt = replica.doubt.max(Doubt::Extension);
         }
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
-use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
+use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::link::{To, What};
 use super::rules;
 use crate::policy::{
@@ -112,6 +112,7 @@ impl Machine {
         let lease = self.leases.get(id)?;
         let fresh = lease.owner.another((self.settings.owner_id)());
         let lease = self.leases.get_mut(id)?;
+        lease.leaves_extensions();
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let owner = std::mem::replace(&mut lease.owner, fresh);
         let replicas = std::mem::take(&mut lease.replicas);
@@ -273,14 +274,16 @@ impl Machine {
                 Has::Asked if !rules::may_be_granted() => replica.has = Has::Nothing,
                 // On the connection of the question, the answer to the release says what became of both.
                 has if link.is_ready() && link.generation == replica.generation => {
+                    let is_doubtful = replica.doubt == Doubt::Question || has == Has::Perhaps;
+                    if matches!(has, Has::Asked | Has::Perhaps) {
+                        replica.doubt = Doubt::Question;
+                    }
                     replica.has = Has::Releasing;
                     lease.votes.asked |= 1 << at;
                     let mut doubt = Redelivery::new(until, true);
                     (replica.due, replica.redelivery) = match has {
                         // A question on an earlier connection may arrive after it.
-                        has if replica.is_doubtful || has == Has::Perhaps => {
-                            doubt.was_sent(now).unzip()
-                        }
+                        _ if is_doubtful => doubt.was_sent(now).unzip(),
                         // Where the connection ends before, the question may arrive without the release.
                         Has::Asked => (None, Some(doubt)),
                         _ => (None, None),
@@ -288,8 +291,10 @@ impl Machine {
                     lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                 }
                 has => {
-                    let is_doubtful =
-                        replica.is_doubtful || matches!(has, Has::Asked | Has::Perhaps);
+                    if matches!(has, Has::Asked | Has::Perhaps) {
+                        replica.doubt = Doubt::Question;
+                    }
+                    let is_doubtful = replica.doubt == Doubt::Question;
                     replica.has = Has::Owed;
                     replica.redelivery = Some(Redelivery::new(until, is_doubtful));
                     replica.due = Some(now);

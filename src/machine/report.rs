@@ -41,9 +41,9 @@ pub(crate) enum Said<'a> {
     Unexpected,
     /// It has not answered yet.
     Pending,
-    /// The answer did not come in time. The first of its connection took this long, where it was waited for as long as a
-    /// command may take.
-    Late(Duration),
+    /// The answer did not come in this time. The first of its connection took as long as the second, where it was waited for
+    /// as long as a command may take.
+    Late(Duration, Duration),
     /// The connection ended before the answer; and why, where there is no other yet.
     Unknown(Option<&'a Fault>),
     /// It was not asked: it may vote in this time.
@@ -72,6 +72,12 @@ impl Lease {
     fn keep(&mut self, at: usize, kept: Kept) {
         self.said.retain(|(known, _)| *known != at);
         self.said.push((at, kept));
+    }
+
+    /// Whether it was granted, and the last question is its release.
+    fn is_given_back(&self) -> bool {
+        let is_over = self.state().is_some_and(|state| !state.is_held());
+        is_over || self.phase == Phase::GivingBack
     }
 
     pub(super) fn ask_for_holder(
@@ -212,15 +218,15 @@ impl Machine {
         let is_answer = !matches!(
             said,
             Said::Pending
+                | Said::Late(..)
                 | Said::Unknown(_)
                 | Said::Quarantined(_)
                 | Said::Settling(_)
                 | Said::LeftOut(_)
                 | Said::Unreached(_)
         );
-        let at = if matches!(said, Said::Late(_)) { now } else { at };
         // While a request waits at one server, what others said before stands.
-        let is_answer = is_answer && at >= lease.asked_at;
+        let is_answer = is_answer && at >= lease.asked_at && !lease.is_given_back();
         let round_trip = is_answer.then(|| at.since(lease.asked_at));
         ServerAnswer { link, said, round_trip }
     }
@@ -261,9 +267,17 @@ impl Machine {
             }
             None if votes.asked & bit != 0 => {
                 let is_there = link.is_ready() && link.generation == lease.replicas[at].generation;
-                let is_whole = now.since(lease.asked_at) >= self.settings.timeout;
-                let greeting = if is_whole { link.greeted_in } else { Duration::ZERO };
-                if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
+                let timeout = self.settings.timeout;
+                // A release has a limit of its own, and no time is kept of when it was asked for.
+                let within = match lease.is_given_back() {
+                    true => timeout.saturating_sub(lease.late_at.since(now)),
+                    false => now.since(lease.asked_at),
+                };
+                let greeting = if within >= timeout { link.greeted_in } else { Duration::ZERO };
+                match is_there {
+                    true => Said::Late(within, greeting),
+                    false => Said::Unknown(link.fault.as_ref()),
+                }
             }
             #[cfg(any(test, feature = "grace"))]
             None if link.met.said().is_some() => {
@@ -276,7 +290,7 @@ impl Machine {
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
                 // It has waited for what was sent before.
-                None if lease.is_alone() => Said::Late(Duration::ZERO),
+                None if lease.is_alone() => Said::Late(now.since(lease.asked_at), Duration::ZERO),
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),
                 _ => Said::Unreached(link.fault.as_ref()),
             },

@@ -5,12 +5,13 @@
 //! it: a server that cannot be reached, or one that has answered and is only told once more later.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::core::{Happening, Machine};
 use super::ids::LeaseId;
-use super::lease::{Has, Lease, Phase, Refusal};
+use super::lease::{Doubt, Has, Lease, Phase, Refusal};
 use super::link::Link;
-use crate::policy::{LeaseEvent, LeaseState, Loss, Moment};
+use crate::policy::{LeaseEvent, LeaseState, Loss, Moment, drift};
 
 /// Of a link that has no connection: this many dials in a row have led to nothing, the one of a connection that ended
 /// at once among them.
@@ -25,7 +26,7 @@ impl Machine {
             self.happens(id, LeaseEvent::Lost(Loss::ShutDown), now);
             let Some(lease) = self.leases.get(id) else { continue };
             let Some(LeaseState::Lost(why)) = lease.state() else { continue };
-            if why == Loss::ShutDown && lease.kind.has_guard && !self.is_free(lease) {
+            if why == Loss::ShutDown && lease.kind.has_guard && !self.is_free(lease, now) {
                 ended.push((id, lease.title()));
             }
             if lease.is_kept() {
@@ -82,15 +83,19 @@ impl Machine {
         Poll::Pending
     }
 
-    /// The leases of which too few servers have said that the lock is free, with the locks' names.
-    pub(crate) fn unreleased(&self) -> impl Iterator<Item = (LeaseId, String)> {
-        let left = self.leases.iter().filter(|(_, lease)| !self.is_free(lease));
+    /// The leases whose locks may still be locked, with the locks' names: too few servers have said that they are free, or
+    /// have had the key for as long as it lives.
+    pub(crate) fn unreleased(&self, now: Moment) -> impl Iterator<Item = (LeaseId, String)> {
+        let left = self.leases.iter().filter(move |(_, lease)| !self.is_free(lease, now));
         left.map(|(id, lease)| (id, lease.title()))
     }
 
-    fn is_free(&self, lease: &Lease) -> bool {
-        let clear = (0..lease.replicas.len()).filter(|at| lease.is_clear_at(*at)).count();
-        clear >= lease.quorum(self.settings.quorum).needed()
+    #[inline(never)]
+    fn is_free(&self, lease: &Lease, now: Moment) -> bool {
+        let silence = self.silence();
+        let is_over = |at: &usize| lease.is_clear_at(*at) || lease.has_ended_at(*at, silence, now);
+        let over = (0..lease.replicas.len()).filter(is_over).count();
+        over >= lease.quorum(self.settings.quorum).needed()
     }
 
     fn is_settled(&self, lease: &Lease) -> bool {
@@ -119,6 +124,16 @@ impl Lease {
     /// Whether a server would refuse each further release as it has refused the last.
     fn is_denied_at(&self, at: usize) -> bool {
         self.said.iter().any(|(it, kept)| *it == at && kept.is_denial())
+    }
+
+    /// Whether its key has ended by itself at a server that was not told of its release: each question and each extension
+    /// was answered within this silence, or never left. What arrives late may make the key or let it live for longer, as
+    /// may a release that keeps the lock for a while: then nothing is known until no server can have anything.
+    fn has_ended_at(&self, at: usize, silence: Duration, now: Moment) -> bool {
+        let (replica, life) = (&self.replicas[at], self.key_life());
+        let set_at = self.asked_at.after(silence).max(replica.answered_at);
+        let is_certain = replica.has == Has::Owed && replica.doubt == Doubt::Nothing;
+        is_certain && self.bounded.is_none() && now > set_at.after(life + drift(life))
     }
 
     /// Whether a server has nothing of its owner. Where that was in doubt, it is told once more later.

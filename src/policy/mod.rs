@@ -115,7 +115,6 @@ pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use units::{Units, number};
 #[cfg(not(test))]
 pub(crate) use validity::Term;
-#[cfg(all(feature = "inspect", any(test, feature = "election")))]
 pub(crate) use validity::drift;
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) use validity::{TTL_MAX, TTL_MIN};

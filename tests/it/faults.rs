@@ -100,6 +100,25 @@ async fn a_frozen_server_costs_one_timeout_and_leaves_nothing_held() {
         .await;
 }
 
+#[tokio::test]
+async fn an_error_of_a_guard_says_what_it_is_of_and_counts_from_that() {
+    let server = RedisServer::start();
+    let locker = locker_at(server.url()).await;
+    let guard = locker.lock("a").await.unwrap();
+    #[cfg(feature = "takeover")]
+    let passed = locker.lock("b").await.unwrap();
+    server.stop();
+    let told = |error: Error, what: &str| {
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{what} of lock \"")) && !text.contains('('), "{text}");
+    };
+    told(soon("it is told", guard.extend()).await.unwrap_err(), "extension");
+    told(soon("it is told", guard.release()).await.unwrap_err(), "release");
+    #[cfg(feature = "takeover")]
+    told(soon("it is told", passed.into_ticket(TTL)).await.unwrap_err(), "ticket");
+    server.cont();
+}
+
 /// redis-rs in cluster mode, fred and rueidis sent SET NX again after a dropped connection, and
 /// were told that the lock was held: by themselves.
 #[tokio::test]

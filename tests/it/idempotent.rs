@@ -96,7 +96,7 @@ async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_r
     let server = RedisServer::start();
     let (one, other) = (connect(&server).await, connect(&server).await);
     let request = payment(&one).ttl(SHORT);
-    let error = request
+    let outcome = request
         .run(async |_| {
             // As if this process had been paused until its lease was over.
             let key = "{payment:7}:idempotent";
@@ -107,11 +107,27 @@ async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_r
             assert_eq!(pay(&payment(&other)).await, RequestOutcome::Ran("receipt".into()));
             Ok::<_, ()>("late")
         })
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+        .await;
+    let Ok(RequestOutcome::Unkept { result, error }) = outcome else { panic!("{outcome:?}") };
+    assert!(result == "late" && error.kind() == ErrorKind::Lost, "{result:?}: {error}");
     assert!(error.to_string().starts_with("idempotency key \"payment:7\": the lease is lost"));
     assert_eq!(pay(&request).await, RequestOutcome::Done("receipt".into()));
+}
+
+/// The caller learns that the work was done and what came of it, at the end of its limit and not of its TTL.
+#[tokio::test]
+async fn a_result_that_the_server_does_not_keep_is_given_back_within_the_callers_limit() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let hour = Duration::from_secs(3600);
+    let request = payment(&locker).ttl(hour).wait_at_most(SHORT);
+    let run = request.run(async |_| {
+        server.stop();
+        Ok::<_, ()>("receipt")
+    });
+    let outcome = soon("it ends", run).await;
+    let Ok(RequestOutcome::Unkept { result, error }) = outcome else { panic!("{outcome:?}") };
+    assert!(result == "receipt" && error.is_unknown(), "{result:?}: {error}");
 }
 
 #[tokio::test]
@@ -173,7 +189,9 @@ async fn what_cannot_be_is_refused() {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Misuse);
     }
     let long = payment(&locker).run(async |_| Ok::<_, ()>(vec![b'x'; 32 * 1024 + 1])).await;
-    let error = long.unwrap_err().to_string();
+    let Ok(RequestOutcome::Unkept { result, error }) = long else { panic!("{long:?}") };
+    assert!(result.len() == 32 * 1024 + 1 && error.kind() == ErrorKind::Misuse);
+    let error = error.to_string();
     assert!(error.contains("the result must be at most 32768 bytes, not 32769"), "{error}");
     let longest = locker.idempotent("b", [255; 256], DAY);
     let result = vec![b'x'; 32 * 1024];

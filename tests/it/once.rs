@@ -58,10 +58,10 @@ async fn the_servers_clock_says_which_slot_is_due() {
     let locker = connect(&server).await;
     let weekly = locker.once("weekly", Slot::every(WEEK));
     let turn = weekly.run(works).await.unwrap();
-    let (JobOutcome::Ran { next_in: Some(next_in), .. }, Some(run)) = (turn, ran(&turn)) else {
+    let (JobOutcome::Ran { next_in: Some(next_in), .. }, Some(run)) = (&turn, ran(&turn)) else {
         panic!("{turn:?}")
     };
-    assert!(next_in <= WEEK && run.attempt == 1 && run.unfinished.is_none());
+    assert!(*next_in <= WEEK && run.attempt == 1 && run.unfinished.is_none());
     assert!(matches!(weekly.run(works).await.unwrap(), JobOutcome::Taken { last: Some(_), .. }));
     let later = locker.once("later", Slot::at(SystemTime::now() + HOUR));
     let turn = later.run(works).await.unwrap();
@@ -145,14 +145,28 @@ async fn a_run_whose_lease_is_another_s_is_dropped() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(error.to_string().starts_with("once \"import\": the lease is lost"), "{error}");
-    let error = job
+    let turn = job
         .run(async |_| {
             server.cli(&["DEL", "{import}:once"]);
-            Ok::<_, ()>(())
+            Ok::<_, ()>(7)
         })
-        .await
-        .unwrap_err();
+        .await;
+    let Ok(JobOutcome::Unkept { output: Ok(7), error }) = turn else { panic!("{turn:?}") };
     assert_eq!(error.kind(), ErrorKind::Lost, "another could have run it beside: {error}");
+}
+
+#[tokio::test]
+async fn the_output_of_a_run_whose_server_is_away_at_its_end_is_given_back() {
+    let mut server = RedisServer::start();
+    let locker = connect(&server).await;
+    let job = locker.once("import", due()).at_least_once(SHORT);
+    let run = job.run(async |_| {
+        server.kill();
+        Ok::<_, ()>(7)
+    });
+    let turn = soon("it ends", run).await;
+    let Ok(JobOutcome::Unkept { output: Ok(7), error }) = turn else { panic!("{turn:?}") };
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
 #[tokio::test]

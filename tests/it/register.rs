@@ -247,7 +247,7 @@ async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_resul
     let fleet = Fleet::start(3);
     let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
     let request = payment(&one).ttl(HOUR);
-    let error = request
+    let outcome = request
         .run(async |_| {
             let running = pay(&payment(&other), "too early").await;
             assert!(
@@ -269,9 +269,9 @@ async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_resul
             );
             Ok::<_, ()>("late")
         })
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+        .await;
+    let Ok(RequestOutcome::Unkept { result, error }) = outcome else { panic!("{outcome:?}") };
+    assert!(result == "late" && error.kind() == ErrorKind::Lost, "{result:?}: {error}");
     assert_eq!(pay(&request, "twice").await, RequestOutcome::Done("receipt".into()));
 }
 
@@ -285,6 +285,20 @@ async fn without_a_quorum_nothing_is_begun_and_the_error_names_the_servers() {
     let error = soon("it is told", run).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable, "{error}");
     assert_eq!(error.report().servers().len(), 2);
+}
+
+#[tokio::test]
+async fn a_result_that_no_quorum_keeps_is_given_back_within_the_callers_limit() {
+    let mut fleet = Fleet::start(3);
+    let locker = connect(&fleet, 2).await;
+    let request = payment(&locker).ttl(HOUR).wait_at_most(Duration::from_millis(300));
+    let run = request.run(async |_| {
+        (0..2).for_each(|server| fleet[server].kill());
+        Ok::<_, ()>("receipt")
+    });
+    let outcome = soon("it ends", run).await;
+    let Ok(RequestOutcome::Unkept { result, error }) = outcome else { panic!("{outcome:?}") };
+    assert!(result == "receipt" && error.kind() == ErrorKind::Unavailable, "{result:?}: {error}");
 }
 
 #[tokio::test]
@@ -414,12 +428,13 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
                     };
                     let ends_in = Duration::from_millis(ends_in);
                     let outcome = tokio::time::timeout(ends_in, request.run(work)).await;
+                    let is_cut_off = outcome.is_err();
                     if let Ok(Ok(outcome @ (RequestOutcome::Ran(_) | RequestOutcome::Done(_)))) =
-                        &outcome
+                        outcome
                     {
-                        told.lock().unwrap().push(outcome.clone());
+                        told.lock().unwrap().push(outcome);
                     }
-                    outcome.is_err()
+                    is_cut_off
                 })
             });
             for caller in callers.collect::<Vec<_>>() {
@@ -437,6 +452,7 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
             let settled = async {
                 loop {
                     match request.run(async |_| Ok::<_, ()>("at last")).await {
+                        Ok(RequestOutcome::Unkept { .. }) => {}
                         Ok(outcome) => return outcome,
                         Err(error) => assert_ne!(error.kind(), ErrorKind::Misuse, "{error}"),
                     }

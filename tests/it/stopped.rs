@@ -18,10 +18,22 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn what_came_while_the_process_was_stopped_is_not_late() {
-    if let Ok(url) = std::env::var(CHILD) {
-        return std::thread::spawn(move || release_when_told(&url)).join().unwrap();
-    }
     let name = "stopped::what_came_while_the_process_was_stopped_is_not_late";
+    is_released_behind_a_stop(name, release_when_told).await;
+}
+
+#[cfg(feature = "blocking")]
+#[tokio::test]
+async fn what_came_while_the_threads_were_stopped_is_not_late() {
+    let name = "stopped::what_came_while_the_threads_were_stopped_is_not_late";
+    is_released_behind_a_stop(name, release_by_threads).await;
+}
+
+/// The test of this name begins a process of its own, which releases its lock so.
+async fn is_released_behind_a_stop(name: &str, release: fn(&str)) {
+    if let Ok(url) = std::env::var(CHILD) {
+        return std::thread::spawn(move || release(&url)).join().unwrap();
+    }
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -64,4 +76,13 @@ fn release_when_told(url: &str) {
     println!("it holds");
     stdin().read_line(&mut String::new()).unwrap();
     println!("the release: {:?}", runtime.block_on(guard.release()));
+}
+
+#[cfg(feature = "blocking")]
+fn release_by_threads(url: &str) {
+    let builder = Locker::builder().node(url).ttl(LONG).command_timeout(TIMEOUT);
+    let guard = builder.connect_blocking().unwrap().lock("a").wait().unwrap();
+    println!("it holds");
+    stdin().read_line(&mut String::new()).unwrap();
+    println!("the release: {:?}", guard.release());
 }

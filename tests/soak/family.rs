@@ -158,6 +158,10 @@ impl<S: Scene> Caller<S> {
                 "slots run"
             }
             JobOutcome::Ran { output: Err(()), .. } => "slots failed",
+            JobOutcome::Unkept { error, .. } => {
+                self.scene.refused(&error);
+                "slots run, and their end not heard"
+            }
             JobOutcome::Running { .. } => "slots under way",
             _ => "slots taken",
         };
@@ -185,6 +189,10 @@ impl<S: Scene> Caller<S> {
         let (what, text) = match outcome.await? {
             RequestOutcome::Ran(text) => ("requests carried out", Some(text)),
             RequestOutcome::Done(text) => ("requests done before", Some(text)),
+            RequestOutcome::Unkept { error, .. } => {
+                self.scene.refused(&error);
+                ("results not kept", None)
+            }
             RequestOutcome::Failed(()) => ("requests failed", None),
             RequestOutcome::Running { .. } => ("requests under way", None),
             _ => ("requests of another kind", None),

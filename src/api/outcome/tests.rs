@@ -11,7 +11,7 @@ fn what_a_quorum_may_confirm_some_time_is_not_final() {
             round_trip: None,
         };
         let report = Report { servers: failures.map(server).into() };
-        unconfirmed(&names, quorum, report).kind()
+        unconfirmed(RELEASE, &names, quorum, report).kind()
     };
     use FailureKind::{Auth, Misuse, Unavailable};
     assert_eq!(kind([Misuse, Unavailable, Unavailable]), ErrorKind::Unavailable);

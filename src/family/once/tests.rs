@@ -14,12 +14,12 @@ fn replies_are_read_as_the_scripts_head_says() {
     let run = Run { slot: at(7000), attempt: 2, unfinished: Some(at(6000)) };
     let claimed = Said::Claimed { run, next_in: Some(Duration::from_millis(5)) };
     assert_eq!(Said::read(&said(&["claimed", "7000", "2", "6000", "5"])), Some(claimed));
-    let taken = Said::Refused(JobOutcome::Taken { last: None, next_in: None });
+    let taken = Said::Taken { last: None, next_in: None };
     assert_eq!(Said::read(&said(&["taken", "-1", "-1"])), Some(taken));
     let left = Duration::from_millis(9);
-    let running = Said::Refused(JobOutcome::Running { slot: at(7000), left });
+    let running = Said::Running { slot: at(7000), left };
     assert_eq!(Said::read(&said(&["running", "9", "7000"])), Some(running));
-    let early = Said::Refused(JobOutcome::Early { due_in: left });
+    let early = Said::Early { due_in: left };
     assert_eq!(Said::read(&said(&["early", "9"])), Some(early));
 }
 
@@ -207,10 +207,7 @@ fn a_late_delivery_begins_no_run_that_is_over() {
         let over = server.call(stint::SETTLE.text, "{j}:once", &over);
         assert!(matches!(over, Frame::Bulk(_)), "{over:?}");
         let late = server.call(SCRIPT.text, "{j}:once", &question("0"));
-        assert!(
-            matches!(Said::read(&late), Some(Said::Refused(JobOutcome::Taken { .. }))),
-            "{late:?}"
-        );
+        assert!(matches!(Said::read(&late), Some(Said::Taken { .. })), "{late:?}");
         let another = server.call(SCRIPT.text, "{j}:once", &question("1"));
         let Frame::Array(items) = another else { panic!("{another:?}") };
         assert_eq!(items[1], Frame::Bulk(next.into()));
