@@ -13,6 +13,8 @@ pub(crate) enum Form {
     Digest,
     /// Itself.
     Whole,
+    /// By its digest, behind a command that loads it.
+    Loaded,
     /// Itself, with another clock than `TIME`.
     Clocked(&'static str),
 }
