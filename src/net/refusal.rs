@@ -129,8 +129,8 @@ impl fmt::Display for ServerError {
             }
             // Of scripts that could not be brought.
             (None, Code::NoScript | Code::Unsupported) if text.to_ascii_lowercase().contains("eval") => f.write_str(
-                "; the server runs no scripts: plain locks do without them by Builder::scriptless (feature \
-                 `scriptless`), all else takes them (docs/managed.md)",
+                "; the server runs no scripts: plain locks do without by Builder::scriptless (feature \
+                 `scriptless`) or --scriptless, all else takes them (docs/managed.md)",
             ),
             #[cfg(any(test, feature = "scriptless"))]
             (None, _) if text == "ERR syntax error" => f.write_str(
