@@ -44,6 +44,7 @@ impl Builder {
     ) -> Result<(), Error> {
         let taking = [
             (is_cluster, "a Cluster takes scripts: leave Builder::scriptless (--scriptless) out"),
+            #[cfg(any(test, feature = "grace"))]
             (
                 self.failover_grace,
                 "a failover grace takes scripts: leave it or Builder::scriptless (--scriptless) out",
