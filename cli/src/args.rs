@@ -60,6 +60,22 @@ impl Command {
             _ => 0,
         }
     }
+
+    /// What of it takes scripts, if anything does.
+    pub fn takes_scripts(&self) -> Option<&'static str> {
+        match self {
+            Self::Run(run) => run.takes_scripts(),
+            Self::Elect(_) => Some("elect"),
+            Self::Nominate(_) => Some("nominate"),
+            Self::Once(_) => Some("once"),
+            Self::Limit(_) => Some("limit"),
+            Self::Inspect(_) => Some("inspect"),
+            Self::Release(_) => Some("release"),
+            Self::List(_) => Some("list"),
+            Self::Watch(_) => Some("watch"),
+            Self::Doctor(_) | Self::Bench(_) | Self::Completions(_) | Self::Man(_) => None,
+        }
+    }
 }
 
 /// Runs a command while holding a lock.
@@ -187,6 +203,17 @@ impl Run {
     /// Whether it waits for what may pass.
     pub fn waits(&self) -> bool {
         !self.nonblock && !self.steal && self.adopt.is_none()
+    }
+
+    fn takes_scripts(&self) -> Option<&'static str> {
+        let options = [
+            (self.shared, "run --shared"),
+            (self.permits.is_some(), "run --permits"),
+            (self.steal, "run --steal"),
+            (self.adopt.is_some(), "run --adopt"),
+            (self.ticket.is_some(), "run --ticket"),
+        ];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
     }
 
     /// The locks of which one will do, in the order in which they are tried.

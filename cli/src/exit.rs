@@ -87,6 +87,10 @@ pub enum Failure {
     Unread(String, io::Error),
     #[error("{0}")]
     Options(&'static str),
+    #[error(
+        "{0} takes scripts: leave --scriptless (LEASEHOLD_SCRIPTLESS) out, where the servers run them"
+    )]
+    Scripts(&'static str),
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
     #[error("standard output: {0}")]
@@ -108,7 +112,7 @@ impl Failure {
             Self::Command(..) => CANNOT_RUN,
             Self::File(..) => CANNOT_CREATE,
             Self::Unread(..) => NO_INPUT,
-            Self::Options(_) => CONFIGURATION,
+            Self::Options(_) | Self::Scripts(_) => CONFIGURATION,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::System(..) | Self::Output(_) => SYSTEM,
         }
@@ -167,6 +171,7 @@ mod tests {
             Failure::File(..) => Failure::File("chart.svg".into(), denied()),
             Failure::Unread(..) => Failure::Unread("password".into(), denied()),
             Failure::Options(_) => Failure::Options("--user needs --password-file"),
+            Failure::Scripts(_) => Failure::Scripts("run --shared"),
             Failure::System(..) => Failure::ourselves(denied()),
             Failure::Output(_) => Failure::Output(denied()),
         ];

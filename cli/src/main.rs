@@ -77,6 +77,9 @@ fn main() -> ExitCode {
 }
 
 async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
+    if let Some(what) = command.takes_scripts().filter(|_| servers.scriptless) {
+        return Err(Failure::Scripts(what));
+    }
     let code = match command {
         Command::Run(run) => return perform_run(&servers, &run).await,
         Command::Elect(elect) => return perform_run(&servers, &elect.into()).await,

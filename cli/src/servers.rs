@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::FalseyValueParser;
 use leasehold::{Builder, Credentials, Locker, Tls};
 
 use crate::exit::Failure;
@@ -60,6 +61,17 @@ pub struct Servers {
     /// Refuse servers that may evict keys
     #[arg(long, global = true)]
     pub refuse_evicting: bool,
+
+    /// Take locks without scripts, on servers that run none but know SET .. IFEQ (Redis 8.4, Valkey 8.1, or later): waiters
+    /// have no order. For run without --shared, --permits, --steal, --adopt and --ticket, for bench and for doctor
+    #[arg(
+        long,
+        global = true,
+        env = "LEASEHOLD_SCRIPTLESS",
+        hide_env_values = true,
+        value_parser = FalseyValueParser::new()
+    )]
+    pub scriptless: bool,
 
     /// How long a server may take to answer a command, and a quarter of how long it may take to connect if
     /// that is more than 2s: raise it for servers that are far away. Without it 500ms, and with several
@@ -156,6 +168,9 @@ impl Servers {
         }
         if self.refuse_evicting {
             builder = builder.refuse_evicting();
+        }
+        if self.scriptless {
+            builder = builder.scriptless();
         }
         if let Some(tls) = self.tls()? {
             builder = builder.tls(tls);

@@ -86,6 +86,15 @@ impl Locker {
         self.driver.votes() == 1
     }
 
+    /// Whether it knows of no queues.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
+    pub(crate) fn is_scriptless(&self) -> bool {
+        #[cfg(any(test, feature = "scriptless"))]
+        return self.driver.look(|machine| machine.settings().scriptless.is_some());
+        #[cfg(not(any(test, feature = "scriptless")))]
+        false
+    }
+
     pub(crate) fn command_timeout(&self) -> Duration {
         self.driver.look(|machine| machine.settings().timeout)
     }

@@ -23,7 +23,8 @@ impl Builder {
     /// does not delay the others. Rights are tried on scratch keys under the prefix, which are deleted,
     /// and expire after 5 s in any case; a server with an ACL records refused commands in its ACL LOG.
     ///
-    /// The rights are those of locks: [`Builder::examine_for`] tries those of other uses too.
+    /// The rights are those of locks: [`Builder::examine_for`] tries those of other uses too. With `Builder::scriptless` they
+    /// are those of locks without scripts, and the scratch keys are left to expire.
     ///
     /// A wrong URL, a server that cannot be reached and an impossible quorum are findings, not errors.
     ///
@@ -64,7 +65,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::examine`].
+    /// As [`Builder::examine`]; and [`Misuse`](crate::ErrorKind::Misuse) for any use together with `Builder::scriptless`: all of
+    /// them take scripts.
     ///
     /// # Panics
     ///
@@ -91,12 +93,15 @@ impl Builder {
         };
         let in_cluster = matches!(candidates, Candidates::Cluster(_));
         let is_service = matches!(candidates, Candidates::Service(_));
+        #[cfg(any(test, feature = "scriptless"))]
+        self.check_scriptless(in_cluster, !uses.is_empty())?;
         let standard = Standard {
             ttl: self.defaults.ttl,
             restart_quarantine: self.guarded_ttl(),
             grace: self.failover_grace.then(|| self.max_ttl_in_use()),
             strict: self.refuse_evicting,
             in_cluster,
+            is_scriptless: self.is_scriptless(),
             is_judged: self.is_judged(votes, is_service),
             command_timeout: self.command_timeout_or_default(),
         };
@@ -107,11 +112,18 @@ impl Builder {
             ways: self.dialled(Vec::new(), tls, None),
             greeting: self.greeting(in_cluster),
             standard,
-            scratch: Scratch::new(&self.defaults.prefix, uses)?,
+            scratch: Scratch::new(&self.defaults.prefix, uses, self.is_scriptless())?,
             markers: self.markers(in_cluster),
             candidates,
         };
         Ok(examine(plan).await)
+    }
+
+    fn is_scriptless(&self) -> bool {
+        #[cfg(any(test, feature = "scriptless"))]
+        return self.is_scriptless;
+        #[cfg(not(any(test, feature = "scriptless")))]
+        false
     }
 
     #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "there is none"))]

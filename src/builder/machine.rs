@@ -72,6 +72,8 @@ impl Builder {
         let info_if_allowed = self.info_if_allowed(&targets, rules.is_some());
         let tls = self.tls_client(&targets)?;
         let is_several = targets.places() > 1;
+        #[cfg(any(test, feature = "scriptless"))]
+        self.check_scriptless(matches!(targets, Targets::Cluster(_)), false)?;
         #[cfg(feature = "cluster")]
         let is_cluster = matches!(targets, Targets::Cluster(_));
         let endpoints = match targets {
@@ -81,11 +83,6 @@ impl Builder {
             // Its masters are.
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
-        #[cfg(all(feature = "scriptless", feature = "cluster"))]
-        if self.is_scriptless && is_cluster {
-            let what = "a Cluster takes scripts: leave Builder::scriptless out";
-            return Err(Error::misuse(what));
-        }
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         #[cfg(feature = "cluster")]
         let settings =
@@ -106,11 +103,6 @@ impl Builder {
         }
         #[cfg(any(test, feature = "grace"))]
         if self.failover_grace {
-            #[cfg(any(test, feature = "scriptless"))]
-            if self.is_scriptless {
-                let what = "a failover grace takes scripts: leave it or Builder::scriptless out";
-                return Err(Error::misuse(what));
-            }
             machine.keeps_grace(Grace {
                 longest_ttl: self.max_ttl_in_use(),
                 prefix: self.defaults.prefix.clone().into(),

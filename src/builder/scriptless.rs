@@ -1,6 +1,7 @@
 //! Locks on servers that run no scripts.
 
 use super::Builder;
+use crate::error::Error;
 
 impl Builder {
     /// Takes, keeps and gives back locks without scripts, on servers that have no Lua but compare in `SET`: Redis 8.4 or
@@ -31,5 +32,31 @@ impl Builder {
     pub fn scriptless(mut self) -> Self {
         self.is_scriptless = true;
         self
+    }
+
+    /// # Errors
+    ///
+    /// [`Misuse`](crate::ErrorKind::Misuse) for what takes scripts, where there are to be none.
+    pub(super) fn check_scriptless(
+        &self,
+        is_cluster: bool,
+        examines_uses: bool,
+    ) -> Result<(), Error> {
+        let taking = [
+            (is_cluster, "a Cluster takes scripts: leave Builder::scriptless (--scriptless) out"),
+            #[cfg(any(test, feature = "grace"))]
+            (
+                self.failover_grace,
+                "a failover grace takes scripts: leave it or Builder::scriptless (--scriptless) out",
+            ),
+            (
+                examines_uses,
+                "all that is beside locks takes scripts: leave it or Builder::scriptless (--scriptless) out",
+            ),
+        ];
+        match taking.into_iter().find(|(is_wished, _)| *is_wished && self.is_scriptless) {
+            Some((_, what)) => Err(Error::misuse(what)),
+            None => Ok(()),
+        }
     }
 }

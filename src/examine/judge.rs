@@ -6,6 +6,7 @@ use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, Tried, sh
 use super::failover::{NODE_TIMEOUT, failover};
 use super::reign::grace;
 use super::report::{Check, Finding, Severity};
+use super::scratch::COMPARISON;
 use crate::net::refusal::Code;
 use crate::policy::fitness::{FORGETS, KEEP, MODE_FIELD};
 use crate::policy::{Moment, Run, Units, quarantine};
@@ -36,6 +37,8 @@ pub(crate) struct Standard {
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
     pub(crate) in_cluster: bool,
+    /// Whether locks are taken without scripts.
+    pub(crate) is_scriptless: bool,
     /// Whether INFO is needed, and not just of use.
     pub(crate) is_judged: bool,
     /// How long a command may take.
@@ -51,7 +54,7 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
     }
     let mut findings = vec![reachable(facts)];
     findings.push(version(facts));
-    findings.extend(commands(facts));
+    findings.extend(commands(facts, standard));
     findings.extend(legible(facts, standard.is_judged));
     findings.push(protocol(facts));
     findings.extend(role(facts));
@@ -224,13 +227,31 @@ fn two_servers(facts: &Facts) -> Option<Finding> {
 }
 
 /// What the server does not have.
-fn commands(facts: &Facts) -> Option<Finding> {
+fn commands(facts: &Facts, standard: &Standard) -> Option<Finding> {
     let missing = |tried: &Tried| match &tried.outcome {
         TrialOutcome::Missing(name) => Some(name.clone()),
         _ => None,
     };
     let mut names: Vec<String> = facts.trials.iter().filter_map(missing).collect();
     names.dedup();
+    let compares = !names.iter().any(|name| name == COMPARISON);
+    if !standard.is_scriptless {
+        names.retain(|name| name != COMPARISON);
+        let lacks = |command: &str| names.iter().any(|name| name == command);
+        if lacks("EVAL") && (lacks("EVALSHA") || lacks("SCRIPT|LOAD")) {
+            return Some(runs_no_scripts(&names, compares && !standard.in_cluster));
+        }
+    } else if !compares {
+        let reason =
+            format!("the server does not have {COMPARISON}, which locks without scripts take");
+        return Some(Finding::error(Check::Commands, reason).cured_by(
+            "use Redis 8.4, Valkey 8.1 or later; or leave Builder::scriptless (--scriptless) out, where the server runs \
+             scripts",
+        ));
+    } else if names.is_empty() && !facts.trials.is_empty() {
+        let reason = format!("locks are taken without scripts: {WITHOUT_SCRIPTS}");
+        return Some(Finding::note(Check::Commands, reason));
+    }
     let reason = format!("the server does not have {}", names.join(", "));
     let cannot = facts.trials.iter().any(|tried| tried.is_essential && missing(tried).is_some());
     if cannot {
@@ -242,6 +263,23 @@ fn commands(facts: &Facts) -> Option<Finding> {
     }
     let reason = format!("{reason}: docs/managed.md says what is done without");
     (!names.is_empty()).then(|| Finding::note(Check::Commands, reason))
+}
+
+/// What becomes of the rest.
+const WITHOUT_SCRIPTS: &str = "plain locks work, in no order of waiters; lock_all, shares, elections, stealing, tickets, looking and what is beside \
+     locks do not (docs/managed.md)";
+
+fn runs_no_scripts(missing: &[String], compares: bool) -> Finding {
+    let reason = format!("the server runs no scripts (it does not have {})", missing.join(", "));
+    let finding = Finding::error(Check::Commands, reason);
+    if compares {
+        let cure = "take locks without scripts (Builder::scriptless, --scriptless)";
+        return finding.cured_by(format!("{cure}: {WITHOUT_SCRIPTS}"));
+    }
+    finding.cured_by(
+        "use a server that runs scripts, or one server of Redis 8.4, Valkey 8.1 or later without them (Builder::scriptless, \
+         --scriptless)",
+    )
 }
 
 /// Whether a server that says so carries no command out, of any user's.

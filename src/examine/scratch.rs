@@ -26,6 +26,8 @@ pub(crate) struct Scratch {
     keys: Vec<(&'static str, Key)>,
     /// What is to be used beside locks, each with its own keys.
     uses: Vec<&'static Needs>,
+    /// Locks are taken without scripts.
+    is_scriptless: bool,
 }
 
 /// One command that is tried.
@@ -34,6 +36,7 @@ pub(super) struct Trial<'a> {
     /// The right to its key, if it has one.
     pattern: String,
     need: Need,
+    is_dispensable: bool,
 }
 
 /// What is used beside locks, and needs rights of its own: see
@@ -174,12 +177,22 @@ const TRIALS: [(Need, &str); 21] = [
 const IN_SCRIPT: &str = "EVAL return(redis.call('TIME')) 0";
 /// What the library does without, as docs/managed.md says.
 const DISPENSABLE: [&[u8]; 5] = [b"ECHO", b"EVAL", b"EVALSHA", b"SCRIPT", b"TIME"];
+/// By what locks are taken without scripts. It changes nothing.
+const COMPARING: &str = "SET LOCK 1 IFEQ 1 PX 5000";
+/// What a server lacks that does not compare so.
+pub(super) const COMPARISON: &str = "SET .. IFEQ";
+/// The commands of locks that are taken without scripts.
+const WITHOUT_SCRIPTS: [&[u8]; 5] = [b"SET", b"GET", b"ECHO", b"TIME", b"CLIENT"];
 /// What is left is deleted last.
 const DELETIONS: [(Need, &str); 3] =
     [(Need::Success, "DEL LOCK"), (Need::Success, "DEL FENCE"), (Need::Success, "DEL QUEUE")];
 
 impl Scratch {
-    pub(crate) fn new(prefix: &[u8], uses: &[Capability]) -> Result<Self, Error> {
+    pub(crate) fn new(
+        prefix: &[u8],
+        uses: &[Capability],
+        is_scriptless: bool,
+    ) -> Result<Self, Error> {
         let mut name = NAME.to_owned();
         for byte in clock::random_id() {
             let _ = write!(name, "{byte:02x}");
@@ -190,7 +203,7 @@ impl Scratch {
         let suffixes = [":fence", ":queue"].iter().chain(own);
         let keys = suffixes.map(|suffix| (*suffix, names.beside(suffix.as_bytes()))).collect();
         let prefix = String::from_utf8_lossy(prefix).into_owned();
-        Ok(Self { names, prefix, keys, uses })
+        Ok(Self { names, prefix, keys, uses, is_scriptless })
     }
 
     /// The key that ends in this.
@@ -225,8 +238,11 @@ impl Scratch {
             let commands = needs.tried.iter();
             trials.extend(commands.map(|command| self.trial(Need::Right, command, own)));
         }
+        let need = if self.is_scriptless { Need::Success } else { Need::Convenience };
+        trials.push(tried((need, COMPARING)));
         let asking = in_cluster.then_some((Need::Success, "ASKING"));
         trials.extend(DELETIONS.into_iter().chain(asking).map(tried));
+        trials.retain(|it| !self.is_scriptless || WITHOUT_SCRIPTS.contains(&it.words[0]));
         trials
     }
 
@@ -245,7 +261,10 @@ impl Scratch {
             pattern = self.pattern(suffix);
             self.key(suffix)
         });
-        Trial { words: words.collect(), pattern, need }
+        let words: Vec<&[u8]> = words.collect();
+        let is_needed = self.is_scriptless && words[0] == b"TIME";
+        let is_dispensable = DISPENSABLE.contains(&words[0]) && !is_needed;
+        Trial { words, pattern, need, is_dispensable }
     }
 }
 
@@ -283,14 +302,17 @@ impl Trial<'_> {
 
     /// What the reply to it means.
     pub(super) fn judge(&self, reply: &Frame) -> Tried {
-        let is_dispensable = DISPENSABLE.contains(&self.words[0]);
         let is_essential = self.need != Need::Convenience;
-        let is_missed = is_essential && !is_dispensable;
+        let is_missed = is_essential && !self.is_dispensable;
         let Some(text) = reply.error() else {
             return Tried { is_essential, outcome: TrialOutcome::Allowed };
         };
         let error = ServerError::new(text);
+        let compares = self.words.contains(&&b"IFEQ"[..]);
         let outcome = match error.code() {
+            Code::Unsupported | Code::Other if compares => {
+                TrialOutcome::Missing(COMPARISON.to_owned())
+            }
             Code::Permission if error.is_about_keys() && !self.pattern.is_empty() => {
                 TrialOutcome::Lacking(self.pattern.clone())
             }

@@ -69,8 +69,11 @@ impl Command {
 impl Script {
     /// A call of it, behind which there is to be one word more: a stamp.
     pub(super) fn spell(&self, out: &mut BytesMut, form: Form, keys: &[&[u8]], words: &[&[u8]]) {
+        if form == Form::Loaded {
+            encode_parts(out, b"", &[&[b"SCRIPT", b"LOAD", self.text.as_bytes()]], 0);
+        }
         match (u8::try_from(keys.len()), form) {
-            (Ok(ones @ 0..10), Form::Digest) => {
+            (Ok(ones @ 0..10), Form::Digest | Form::Loaded) => {
                 let mut head = HEAD;
                 head[DIGEST_AT..][..DIGEST_LENGTH].copy_from_slice(self.digest);
                 head[COUNT_AT] += ones;
@@ -79,7 +82,7 @@ impl Script {
             _ => {
                 let (count, clocked) = (Decimal::new(keys.len() as u64), self.clocked(form));
                 let head: [&[u8]; 3] = match form {
-                    Form::Digest => [b"EVALSHA", self.digest, &count],
+                    Form::Digest | Form::Loaded => [b"EVALSHA", self.digest, &count],
                     Form::Whole => [b"EVAL", self.text.as_bytes(), &count],
                     Form::Clocked(_) => [b"EVAL", clocked.as_bytes(), &count],
                 };

@@ -127,7 +127,8 @@ impl Machine {
         let link = &mut self.links[server];
         link.met.asked_at = Some(now);
         // The script itself, as it is seldom called: no server has to know it. No other clock stands for the server's.
-        let form = std::mem::replace(&mut link.form, Form::Whole);
+        let form = link.form;
+        link.form = form.clamp(Form::Whole, Form::Loaded);
         link.call(&script, &[&marker], &[], To::Reign, now);
         link.form = form;
     }

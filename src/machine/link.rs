@@ -329,7 +329,7 @@ impl Link {
         (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
         (self.is_unsealed, self.is_nonsense) = (false, false);
-        if self.form == Form::Whole {
+        if self.form <= Form::Loaded {
             self.form = Form::Digest;
         }
         #[cfg(any(test, feature = "scriptless"))]
@@ -376,6 +376,9 @@ impl Link {
         let stamp = self.next_stamp();
         self.out.extend_from_slice(&spelled(stamp));
         let place = Place::Stamped(stamp);
+        if form == Form::Loaded {
+            self.wait_for(Place::Any, To::Nobody, now);
+        }
         self.slots.push_back(Slot { to, place, form, sent_at: now });
         self.is_unsealed = false;
     }

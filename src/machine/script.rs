@@ -13,6 +13,8 @@ pub(crate) enum Form {
     Digest,
     /// Itself.
     Whole,
+    /// By its digest, behind a command that loads it.
+    Loaded,
     /// Itself, with another clock than `TIME`.
     Clocked(&'static str),
 }
@@ -37,11 +39,14 @@ impl Scripts {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = Script> + use<> {
+        self.loaded().into_iter().chain(self.others.iter().copied())
+    }
+
     /// The text of the one that an error arose in, where the server says in which.
     pub(crate) fn of_error(&self, error: &[u8]) -> &'static str {
         let has = |digest: &[u8]| error.windows(digest.len()).any(|part| part == digest);
-        let all = self.loaded();
-        let found = all.iter().chain(self.others).find(|script| has(script.digest));
+        let found = self.all().find(|script| has(script.digest));
         found.map_or("", |script| script.text)
     }
 }

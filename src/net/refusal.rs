@@ -127,9 +127,10 @@ impl fmt::Display for ServerError {
             (None, Code::Auth) if text.starts_with("NOAUTH") => {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
             }
-            (None, Code::Unsupported) if text.to_ascii_lowercase().contains("eval") => f.write_str(
-                "; the server runs no scripts: plain locks do without them by Builder::scriptless (feature \
-                 `scriptless`), all else takes them (docs/managed.md)",
+            // Of scripts that could not be brought.
+            (None, Code::NoScript | Code::Unsupported) if text.to_ascii_lowercase().contains("eval") => f.write_str(
+                "; the server runs no scripts: plain locks do without by Builder::scriptless (feature \
+                 `scriptless`) or --scriptless, all else takes them (docs/managed.md)",
             ),
             (None, _) => Ok(()),
         }

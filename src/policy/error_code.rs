@@ -9,7 +9,7 @@ pub enum Code {
     Auth,
     /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
     Permission,
-    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran.
+    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran. It can be sent once more in another way.
     NoScript,
     /// `AGAIN`, from our own scripts: one came to the bound of its work, and did nothing of what it was asked.
     Again,
@@ -88,7 +88,7 @@ impl Code {
 
     /// Whether the same question gets the same answer, for as long as nobody changes the server or the client.
     pub(crate) fn is_lasting(self) -> bool {
-        !matches!(self, Self::Later | Self::Apart | Self::ReadOnly | Self::NoScript | Self::Again)
+        !matches!(self, Self::Later | Self::Apart | Self::ReadOnly | Self::Again)
     }
 }
 

@@ -60,8 +60,8 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
 /// Tries one after the other, once; those that are left after a while, at once: else servers that do not answer
 /// would take a command's time for each.
 async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
-    // A request that would wait does not take what others wait for already.
-    let is_fair = wish.is_fair || wish.wait != Wait::Never;
+    // A request that would wait does not take what others wait for already, as far as scripts tell.
+    let is_fair = wish.is_fair || wish.wait != Wait::Never && !front.is_scriptless();
     let mut tries = wish.all().iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
         run(front, once, clock::now())

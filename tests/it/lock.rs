@@ -350,3 +350,13 @@ async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
     let bytes: u64 = server.cli_text(&["MEMORY", "USAGE", &counter]).parse().unwrap();
     assert!((20..=96).contains(&bytes), "{bytes}");
 }
+
+/// Servers name the script that called what it may not in words of their own, or do not name it.
+#[tokio::test]
+async fn a_lock_is_taken_where_no_script_may_ask_for_the_time() {
+    let server = RedisServer::builder().arg("--rename-command").arg("TIME").arg("").start();
+    let locker = locker(&server).await;
+    let guard = soon("a lock", locker.lock("a").into_future()).await.unwrap();
+    guard.extend().await.unwrap();
+    guard.release().await.unwrap();
+}

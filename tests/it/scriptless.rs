@@ -2,6 +2,8 @@
 
 #[cfg(feature = "scriptless")]
 mod compared;
+#[cfg(all(feature = "scriptless", feature = "sentinel"))]
+mod sentinels;
 
 use leasehold::{Error, ErrorKind, Locker};
 use leasehold_testing::server::Builder;

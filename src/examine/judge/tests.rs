@@ -12,6 +12,7 @@ const STANDARD: Standard = Standard {
     grace: None,
     strict: false,
     in_cluster: false,
+    is_scriptless: false,
     is_judged: false,
     command_timeout: Duration::from_millis(500),
 };

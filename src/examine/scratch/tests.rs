@@ -12,25 +12,26 @@ fn lacking(right: &str) -> TrialOutcome {
 
 #[test]
 fn the_keys_are_a_locks_own_and_nobody_elses() {
-    let (one, other) = (Scratch::new(b"app:", &[]).unwrap(), Scratch::new(b"app:", &[]).unwrap());
+    let (one, other) =
+        (Scratch::new(b"app:", &[], false).unwrap(), Scratch::new(b"app:", &[], false).unwrap());
     assert_ne!(one.names.lock(), other.names.lock());
     let lock = String::from_utf8(one.names.lock().to_vec()).unwrap();
     assert!(lock.starts_with("app:leasehold-doctor:"), "{lock}");
     assert_eq!(one.key(":queue"), format!("{{{lock}}}:queue").as_bytes());
     let patterns = |prefix: &[u8]| {
-        let scratch = Scratch::new(prefix, &[]).unwrap();
+        let scratch = Scratch::new(prefix, &[], false).unwrap();
         ["", ":fence", ":queue"].map(|suffix| scratch.pattern(suffix))
     };
     assert_eq!(patterns(b"app:"), ["~app:*", "~{app:*}:fence", "~{app:*}:queue"]);
     assert_eq!(patterns(b"{app}:"), ["~{app}:*"; 3]);
     assert_eq!(patterns(b""), ["~*"; 3]);
-    assert!(Scratch::new(b"}", &[]).is_err());
+    assert!(Scratch::new(b"}", &[], false).is_err());
 }
 
 /// Whatever is refused, no key is left for ever: what makes one says when it ends.
 #[test]
 fn whatever_is_written_ends_by_itself() {
-    let scratch = Scratch::new(b"", &Capability::ALL).unwrap();
+    let scratch = Scratch::new(b"", &Capability::ALL, false).unwrap();
     let own: Vec<_> = scratch.keys[2..].iter().map(|(_, key)| key).collect();
     for trial in scratch.trials(true) {
         let name = trial.words[0];
@@ -46,7 +47,7 @@ fn whatever_is_written_ends_by_itself() {
 
 #[test]
 fn a_missing_right_is_the_commands_or_its_keys() {
-    let scratch = Scratch::new(b"app:", &[]).unwrap();
+    let scratch = Scratch::new(b"app:", &[], false).unwrap();
     let trials = scratch.trials(false);
     let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
     let command = "NOPERM this user has no permissions to run the 'x' command";
@@ -68,7 +69,7 @@ fn a_missing_right_is_the_commands_or_its_keys() {
 
 #[test]
 fn what_is_refused_for_another_reason_is_allowed_or_does_not_work() {
-    let scratch = Scratch::new(b"app:", &[]).unwrap();
+    let scratch = Scratch::new(b"app:", &[], false).unwrap();
     let trials = scratch.trials(true);
     let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
     assert_eq!(outcome(trial(b"SET"), "MOVED 1 h:1"), TrialOutcome::Allowed);
@@ -77,4 +78,22 @@ fn what_is_refused_for_another_reason_is_allowed_or_does_not_work() {
     assert_eq!(outcome(trial(b"EVALSHA"), "NOSCRIPT x"), TrialOutcome::Allowed);
     assert_eq!(outcome(trial(b"HSET"), "WRONGTYPE x"), TrialOutcome::Allowed);
     assert_eq!(outcome(trial(b"CLIENT"), "ERR unknown subcommand"), TrialOutcome::Allowed);
+}
+
+#[test]
+fn without_scripts_no_right_of_scripts_is_tried() {
+    let scratch = Scratch::new(b"app:", &[], true).unwrap();
+    let trials = scratch.trials(false);
+    let names: Vec<&[u8]> = trials.iter().map(|trial| trial.words[0]).collect();
+    let tried: [&[u8]; 8] =
+        [b"SET", b"GET", b"SET", b"ECHO", b"TIME", b"CLIENT", b"CLIENT", b"SET"];
+    assert_eq!(names, tried);
+    let [.., comparing] = &trials[..] else { panic!("{names:?}") };
+    assert_eq!(
+        outcome(comparing, "ERR syntax error"),
+        TrialOutcome::Missing("SET .. IFEQ".to_owned())
+    );
+    let missing = |at: usize| trials[at].judge(&Frame::Error("ERR unknown command 'x'".into()));
+    let essential: Vec<bool> = (0..trials.len()).map(|at| missing(at).is_essential).collect();
+    assert_eq!(essential, [true, true, true, false, true, false, false, true]);
 }

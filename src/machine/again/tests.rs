@@ -85,6 +85,51 @@ fn a_server_that_knows_no_digests_is_sent_the_scripts_for_as_long_as_the_connect
     }
 }
 
+#[test]
+fn a_server_that_knows_no_eval_is_sent_the_digests_behind_what_loads_them() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    call(&mut bench);
+    refuse(&mut bench, MISSING);
+    assert_eq!(call(&mut bench).0, "EVAL return 1");
+    refuse(&mut bench, "ERR unknown command 'EVAL'");
+    let answer_loaded = |bench: &mut Bench, text: &str| {
+        let said = bench.said(0);
+        let [load, called] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(super::super::tests::text(load), format!("SCRIPT LOAD {text}"));
+        assert_eq!(called[0], "EVALSHA");
+        bench.reply(0, &bulk(b"whatever that is"));
+        bench.reply(0, &stamp(called));
+    };
+    answer_loaded(&mut bench, "return 1");
+    assert!(is_granted(&mut bench, id));
+    bench.machine.release(id, bench.now);
+    answer_loaded(&mut bench, "return 3");
+    // On another connection it may be another server.
+    bench.close(0);
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![greeting(command, "")]);
+    acquire(&mut bench, b"a");
+    assert!(call(&mut bench).0.starts_with("EVALSHA "));
+}
+
+/// What it says of them: that it does not know them.
+#[test]
+fn a_script_that_cannot_be_loaded_is_refused_for_good() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    call(&mut bench);
+    refuse(&mut bench, MISSING);
+    call(&mut bench);
+    refuse(&mut bench, "ERR unknown command 'EVAL'");
+    assert_eq!(bench.said(0).len(), 2);
+    bench.reply(0, &error("ERR unknown command 'SCRIPT'"));
+    refuse(&mut bench, MISSING);
+    assert!(bench.said(0).is_empty());
+    let context = Context::from_waker(Waker::noop());
+    assert!(matches!(bench.machine.poll_acquire(id, &context), Poll::Ready(Err(_))));
+}
+
 /// What no lock needs.
 fn question() -> super::super::Call {
     super::super::Call {

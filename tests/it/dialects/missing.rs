@@ -1,6 +1,7 @@
 //! Servers that lack a command, and users without the right to one: each command, against each verb of the library.
 
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::time::Duration;
 
 use leasehold::limits::Rate;
@@ -55,53 +56,61 @@ const COMMANDS: [&str; 39] = [
     "ZREVRANGE",
     "ZSCORE",
 ];
-/// Each verb, and the commands without which a server does not do it.
-const VERBS: [(&str, &[&str]); 24] = [
-    ("lock", &["DEL", "GET", "SET"]),
-    ("extend", &["GET", "PEXPIRE", "SET"]),
-    ("wait", &["DEL", "GET", "HGET", "PTTL", "SET"]),
-    ("lost", &["GET", "SET"]),
-    ("replicated", &["GET", "PEXPIRE", "SET", "WAIT"]),
-    ("all", &["DEL", "GET", "HLEN", "SET"]),
-    ("any", &["DEL", "GET", "HLEN", "SET"]),
-    ("steal", &["DEL", "EVAL", "GET", "SET"]),
-    ("ticket", &["DEL", "EVAL", "GET", "PTTL", "SET"]),
-    ("read", &["DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"]),
-    (
-        "write",
-        &[
-            "DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "PTTL", "SET", "UNLINK", "ZADD",
-            "ZREM",
-        ],
-    ),
-    (
-        "turn",
-        &[
-            "DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZCOUNT",
-            "ZREM", "ZSCORE",
-        ],
-    ),
-    (
-        "semaphore",
-        &["DEL", "EVAL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"],
-    ),
-    ("elect", &["DEL", "GET", "HLEN", "PTTL", "SET"]),
-    ("nominate", &["EVAL", "HGET"]),
-    ("limit", &["EVAL", "GET", "SET"]),
-    ("once", &["EVAL", "GET", "SET"]),
-    ("idempotent", &["EVAL", "GET", "SET"]),
-    ("latch", &["EVAL", "GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"]),
-    ("barrier", &["EVAL", "GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"]),
-    ("inspect", &["EVAL", "GET"]),
-    ("primitives", &["EVAL", "GETRANGE", "PTTL"]),
-    ("list", &["PTTL", "SCAN"]),
-    ("break", &["EVAL", "GET", "HLEN", "PTTL", "SET"]),
-];
+/// A verb, the commands without which a server does not do it, and how it is tried.
+struct Verb {
+    name: &'static str,
+    needs: &'static [&'static str],
+    tried: for<'a> fn(On<'a>) -> Pin<Box<dyn Future<Output = Tried> + 'a>>,
+}
+
+/// Two clients of one server.
+#[derive(Clone, Copy)]
+struct On<'a> {
+    one: &'a Locker,
+    other: &'a Locker,
+    server: &'a RedisServer,
+}
+
+macro_rules! verbs {
+    ($($name:literal $needs:expr, $on:pat => $tried:expr;)+) => {
+        [$(Verb { name: $name, needs: &$needs, tried: |$on| Box::pin($tried) }),+]
+    };
+}
+
+const VERBS: [Verb; 24] = verbs! {
+    "lock" ["DEL", "GET", "SET"], on => locked(on.one);
+    "extend" ["GET", "PEXPIRE", "SET"], on => extended(on.one);
+    "wait" ["DEL", "GET", "HGET", "PTTL", "SET"], on => waited(on.one, on.other);
+    "lost" ["GET", "SET"], on => lost(on.one, on.server);
+    "replicated" ["GET", "PEXPIRE", "SET", "WAIT"], on => counted(on.one);
+    "all" ["DEL", "GET", "HLEN", "SET"], on => locked_all(on.one);
+    "any" ["DEL", "GET", "HLEN", "SET"], on => locked_any(on.one);
+    "steal" ["DEL", "GET", "SET"], on => stolen(on.other);
+    "ticket" ["DEL", "GET", "PTTL", "SET"], on => adopted(on.one, on.other);
+    "read" ["DEL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"], on => shared(on.one);
+    "write" ["DEL", "EXISTS", "GET", "HLEN", "PEXPIRE", "PTTL", "SET", "UNLINK", "ZADD", "ZREM"],
+        on => written(on.one, on.other);
+    "turn" ["DEL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZCOUNT", "ZREM", "ZSCORE"],
+        on => turned(on.one);
+    "semaphore" ["DEL", "EXISTS", "GET", "HLEN", "PEXPIRE", "SET", "UNLINK", "ZADD", "ZREM"],
+        on => permitted(on.one);
+    "elect" ["DEL", "GET", "HLEN", "PTTL", "SET"], on => led(on.one, on.other);
+    "nominate" ["HGET"], on => nominated(on.one);
+    "limit" ["GET", "SET"], on => limited(on.one);
+    "once" ["GET", "SET"], on => ran(on.one);
+    "idempotent" ["GET", "SET"], on => answered(on.one);
+    "latch" ["GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"], on => opened(on.one, on.other);
+    "barrier" ["GET", "HGET", "HLEN", "HSET", "PEXPIRE", "SET", "UNLINK"], on => gathered(on.one);
+    "inspect" ["GET"], on => inspected(on.one);
+    "primitives" ["GETRANGE", "PTTL"], on => looked(on.one);
+    "list" ["PTTL", "SCAN"], on => listed(on.one);
+    "break" ["GET", "HLEN", "PTTL", "SET"], on => broken(on.one, on.other);
+};
 
 /// The verbs that need a command, in their order.
 fn failing(command: &str) -> Vec<&'static str> {
-    let needs = |(_, needed): &&(&str, &[&str])| needed.contains(&command);
-    VERBS.iter().filter(needs).map(|(verb, _)| *verb).collect()
+    let needing = VERBS.iter().filter(|verb| verb.needs.contains(&command));
+    needing.map(|verb| verb.name).collect()
 }
 
 /// Where a queue has come into being without these, it depends on the moment what a waiter hears: with such a server
@@ -111,6 +120,46 @@ const OF_QUEUES: [&str; 8] =
 const WAITING: [&str; 3] = ["wait", "write", "elect"];
 
 type Tried = Result<(), Error>;
+
+async fn locked(one: &Locker) -> Tried {
+    one.try_lock("a").await?.release().await
+}
+
+async fn extended(one: &Locker) -> Tried {
+    one.try_lock("extend").await?.extend().await
+}
+
+async fn locked_all(one: &Locker) -> Tried {
+    one.lock_all(["all-a", "all-b"]).await?.release().await
+}
+
+async fn locked_any(one: &Locker) -> Tried {
+    one.lock_any(["any-a", "any-b"]).await?.release().await
+}
+
+async fn stolen(other: &Locker) -> Tried {
+    other.lock("extend").steal().await?.release().await
+}
+
+async fn shared(one: &Locker) -> Tried {
+    one.try_read("read").await?.release().await
+}
+
+async fn permitted(one: &Locker) -> Tried {
+    one.semaphore("s", 2).acquire(2).await?.release().await
+}
+
+async fn nominated(one: &Locker) -> Tried {
+    one.elect("leader").nominate("x").await.map(|_| ())
+}
+
+async fn inspected(one: &Locker) -> Tried {
+    one.inspect("a").await.map(|_| ())
+}
+
+async fn looked(one: &Locker) -> Tried {
+    one.inspect_primitives("limit").await.map(|_| ())
+}
 
 async fn waited(one: &Locker, other: &Locker) -> Tried {
     let before = other.stats().contended;
@@ -203,10 +252,6 @@ async fn broken(one: &Locker, other: &Locker) -> Tried {
     other.break_lease(&seen).await.map(|_| ())
 }
 
-async fn release(guard: Result<leasehold::Guard, Error>) -> Tried {
-    guard?.release().await
-}
-
 /// Each verb that fails on this server, and why.
 async fn failures(server: &RedisServer, url: &str, waits: bool) -> Vec<(&'static str, Error)> {
     let connect = || {
@@ -217,34 +262,14 @@ async fn failures(server: &RedisServer, url: &str, waits: bool) -> Vec<(&'static
         (Ok(one), Ok(other)) => (one, other),
         (Err(error), _) | (_, Err(error)) => return vec![("connect", error)],
     };
-    let (one, other) = (&one, &other);
-    let tried: [(&str, Tried); 24] = [
-        ("lock", release(one.try_lock("a").await).await),
-        ("extend", async { one.try_lock("extend").await?.extend().await }.await),
-        ("wait", if waits { waited(one, other).await } else { Ok(()) }),
-        ("lost", lost(one, server).await),
-        ("replicated", counted(one).await),
-        ("all", release(one.lock_all(["all-a", "all-b"]).await).await),
-        ("any", release(one.lock_any(["any-a", "any-b"]).await).await),
-        ("steal", release(other.lock("extend").steal().await).await),
-        ("ticket", adopted(one, other).await),
-        ("read", release(one.try_read("read").await).await),
-        ("write", if waits { written(one, other).await } else { Ok(()) }),
-        ("turn", turned(one).await),
-        ("semaphore", release(one.semaphore("s", 2).acquire(2).await).await),
-        ("elect", if waits { led(one, other).await } else { Ok(()) }),
-        ("nominate", one.elect("leader").nominate("x").await.map(|_| ())),
-        ("limit", limited(one).await),
-        ("once", ran(one).await),
-        ("idempotent", answered(one).await),
-        ("latch", opened(one, other).await),
-        ("barrier", gathered(one).await),
-        ("inspect", one.inspect("a").await.map(|_| ())),
-        ("primitives", one.inspect_primitives("limit").await.map(|_| ())),
-        ("list", listed(one).await),
-        ("break", broken(one, other).await),
-    ];
-    tried.into_iter().filter_map(|(verb, tried)| Some((verb, tried.err()?))).collect()
+    let on = On { one: &one, other: &other, server };
+    let mut failed = Vec::new();
+    for Verb { name, tried, .. } in VERBS {
+        if waits || !WAITING.contains(&name) {
+            failed.extend(tried(on).await.err().map(|error| (name, error)));
+        }
+    }
+    failed
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -290,7 +315,7 @@ async fn each_verb_that_a_user_may_not_do_names_the_right() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_servers_that_lack_a_command_are_a_quorum() {
-    for command in ["ECHO", "EVALSHA", "HELLO", "SCRIPT", "TIME"] {
+    for command in ["ECHO", "EVAL", "EVALSHA", "HELLO", "SCRIPT", "TIME"] {
         let lacking = RedisServer::builder().arg("--rename-command").arg(command).arg("");
         let fleet = Fleet::start_as(3, &lacking);
         let connect =
@@ -298,9 +323,9 @@ async fn several_servers_that_lack_a_command_are_a_quorum() {
         let one = &soon("connecting", connect()).await.unwrap();
         let other = &soon("connecting", connect()).await.unwrap();
         for tried in [
-            release(one.try_lock("a").await).await,
+            locked(one).await,
             waited(one, other).await,
-            release(one.lock_all(["all-a", "all-b"]).await).await,
+            locked_all(one).await,
             adopted(one, other).await,
             written(one, other).await,
             limited(one).await,
@@ -325,37 +350,56 @@ async fn a_cluster_in_which_no_script_may_call_time_does_all() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// By what scripts reach a server: the digest of one that was loaded, or the script itself. Where neither is left nothing
-/// is granted, and the error says what to do.
+/// By what scripts reach a server: their digest, behind a command that loads them, or the script itself. Where neither is
+/// left nothing is done but what takes no script, and the error says what to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_reach_a_server_by_whichever_of_three_commands_it_has() {
-    for (missing, is_locked, is_all) in [
-        (&["SCRIPT"][..], true, true),
-        (&["EVALSHA"], true, true),
-        (&["SCRIPT", "EVALSHA"], true, true),
-        // A handshake loads what locks need, and nothing brings the rest.
-        (&["EVAL"], true, false),
-        (&["SCRIPT", "EVAL"], false, false),
-        (&["EVALSHA", "EVAL"], false, false),
-        (&["SCRIPT", "EVALSHA", "EVAL"], false, false),
+    let all_but: Vec<&str> =
+        VERBS.iter().map(|verb| verb.name).filter(|it| *it != "list").collect();
+    for (missing, fails) in [
+        (&["SCRIPT"][..], false),
+        (&["EVALSHA"], false),
+        (&["EVAL"], false),
+        (&["SCRIPT", "EVALSHA"], false),
+        (&["SCRIPT", "EVALSHA", "TIME"], false),
+        (&["SCRIPT", "EVAL"], true),
+        (&["EVALSHA", "EVAL"], true),
+        (&["SCRIPT", "EVALSHA", "EVAL"], true),
+        // What stands for that clock is another script, of which nobody knows the digest.
+        (&["EVAL", "TIME"], true),
     ] {
         let lacking = missing.iter().fold(RedisServer::builder(), |builder, word| {
             builder.arg("--rename-command").arg(word).arg("")
         });
         let server = lacking.start();
-        let locker = Locker::builder().node(server.url()).ttl(LONG).connect();
-        let locker = &soon("connecting", locker).await.unwrap();
-        let tried = [
-            (release(locker.try_lock("a").await).await, is_locked),
-            (release(locker.lock_all(["b", "c"]).await).await, is_locked),
-            (release(locker.try_read("d").await).await, is_all),
-            (limited(locker).await, is_all),
-        ];
-        for (tried, works) in tried {
-            assert_eq!(tried.is_ok(), works, "{missing:?}: {tried:?}");
-            let Err(error) = tried else { continue };
+        let failed = soon("all verbs", failures(&server, &server.url(), true)).await;
+        let verbs: Vec<&str> = failed.iter().map(|(verb, _)| *verb).collect();
+        assert_eq!(verbs, if fails { &all_but[..] } else { &[] }, "{missing:?}: {failed:?}");
+        for (verb, error) in failed {
             let is_told = error.to_string().contains("Builder::scriptless");
-            assert!(error.kind() == ErrorKind::Misuse && is_told, "{missing:?}: {error}");
+            assert!(error.kind() == ErrorKind::Misuse && is_told, "{missing:?}, {verb}: {error}");
         }
     }
+}
+
+/// A server may forget its scripts at any time, also one that has no `EVAL`.
+#[tokio::test]
+async fn a_server_without_eval_is_brought_what_it_has_forgotten() {
+    let server = RedisServer::builder().arg("--rename-command").arg("EVAL").arg("").start();
+    let one = Locker::builder().node(server.url()).ttl(LONG).connect();
+    let one = &soon("connecting", one).await.unwrap();
+    for _ in 0..2 {
+        server.cli(&["SCRIPT", "FLUSH"]);
+        let guard = soon("a lock", one.try_lock("a").into_future()).await.unwrap();
+        server.cli(&["SCRIPT", "FLUSH"]);
+        guard.extend().await.unwrap();
+        server.cli(&["SCRIPT", "FLUSH"]);
+        guard.release().await.unwrap();
+        assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+        limited(one).await.unwrap();
+    }
+    let graced = Locker::builder().node(server.url()).ttl(Duration::from_millis(500));
+    let graced = soon("connecting", graced.failover_grace(true).connect()).await.unwrap();
+    let guard = soon("the end of the grace", graced.lock("b").into_future()).await.unwrap();
+    guard.release().await.unwrap();
 }

@@ -289,6 +289,12 @@ async fn what_takes_scripts_says_so_and_leaves_nothing() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let any = soon("one of them", one.lock_any(names).into_future()).await.unwrap();
     any.release().await.unwrap();
+    let held = take(&other, "a").await;
+    let any = one.lock_any(["a", "b"]).wait_at_most(Duration::ZERO);
+    let any = soon("the other", any.into_future()).await.unwrap();
+    assert_eq!(any.name(), b"b");
+    any.release().await.unwrap();
+    held.release().await.unwrap();
     assert_eq!(server.cli_text(&["EXISTS", "a", "b", "c", "d", "e", "f"]), "0");
 }
 

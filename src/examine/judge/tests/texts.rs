@@ -14,12 +14,19 @@ use crate::support::texts;
 
 const IN_CLUSTER: Standard = Standard { in_cluster: true, ..STANDARD };
 const GRACED: Standard = Standard { grace: Some(Duration::from_secs(10)), ..STANDARD };
+const SCRIPTLESS: Standard = Standard { is_scriptless: true, ..STANDARD };
 const STRICT: Standard = Standard { strict: true, ..STANDARD };
 
 type Change = fn(&mut Facts);
 
+/// Commands that the server does not have.
+fn lacking(commands: &[&str]) -> Vec<Tried> {
+    let missing = |name: &&str| tried(TrialOutcome::Missing((*name).to_owned()));
+    commands.iter().map(missing).collect()
+}
+
 /// Each with what it is held against.
-const CASES: [(Standard, Change); 49] = [
+const CASES: [(Standard, Change); 54] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),
     (IN_CLUSTER, |_| ()),
@@ -52,6 +59,11 @@ const CASES: [(Standard, Change); 49] = [
         let outcome = TrialOutcome::Missing("ECHO".into());
         it.trials.push(Tried { is_essential: false, outcome });
     }),
+    (STANDARD, |it| it.trials.extend(lacking(&["EVAL", "EVALSHA", "SCRIPT|LOAD"]))),
+    (STANDARD, |it| it.trials.extend(lacking(&["EVAL", "SCRIPT|LOAD", "SET .. IFEQ"]))),
+    (IN_CLUSTER, |it| it.trials.extend(lacking(&["EVAL", "EVALSHA"]))),
+    (SCRIPTLESS, |_| ()),
+    (SCRIPTLESS, |it| it.trials.extend(lacking(&["SET .. IFEQ"]))),
     (STANDARD, |it| it.server = refused("NOAUTH Authentication required.")),
     (GUARDED, |it| it.memory = refused("ERR unknown command `INFO`")),
     (STANDARD, |it| it.replication = fields("role:active-replica")),
