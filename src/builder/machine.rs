@@ -46,7 +46,11 @@ impl Builder {
             return Err(Error::misuse("a Cluster or a Sentinel service needs the async Locker"));
         }
         let met = self.machine(targets)?;
-        if met.1.tls.is_some() || self.credentials.is_some() || self.connector.is_some() {
+        #[cfg(any(test, feature = "credentials"))]
+        let is_asked = self.credentials.is_some();
+        #[cfg(not(any(test, feature = "credentials")))]
+        let is_asked = false;
+        if met.1.tls.is_some() || is_asked || self.connector.is_some() {
             let what = "TLS, a provider of credentials and a connector need the async Locker";
             return Err(Error::misuse(what));
         }

@@ -53,6 +53,7 @@ impl From<Fault> for Unopened {
 }
 
 impl From<OpenError> for Unopened {
+    #[inline(never)]
     fn from(why: OpenError) -> Self {
         let kind = Reason::NoConnection(why.clone()).kind();
         let is_lasting = matches!(kind, FailureKind::Auth | FailureKind::Misuse);
@@ -160,6 +161,7 @@ pub(super) struct Opening {
 impl Opening {
     /// Credentials may take so much of the time, and the sockets: what comes later than that would not be ready in time, and
     /// so there is still the time to say what was waited for.
+    #[inline(never)]
     pub(super) fn dial_within(&self) -> Duration {
         self.within - self.within / GREETING_SHARE
     }

@@ -14,6 +14,7 @@ use super::ids::LeaseId;
 use super::lease::{Has, Phase};
 use super::link::{Reply, To, What};
 use super::script::Form;
+use crate::policy::parts::has;
 use crate::policy::{Code, Moment, line_of};
 
 impl Machine {
@@ -70,7 +71,7 @@ impl Machine {
             }
             _ => self.settings.scripts.of_error(text.as_bytes()),
         };
-        line_of(text, script).is_some_and(|line| line.contains("'TIME'"))
+        line_of(text, script).is_some_and(|line| has(line, "'TIME'"))
     }
 
     /// Puts a question once more to the replica that has not run it.
@@ -118,7 +119,7 @@ impl Machine {
 
 /// So it is that word which the server does not know, and no command of a script that may have run.
 fn names_evalsha(text: &str) -> bool {
-    text.to_ascii_lowercase().contains("evalsha")
+    has(&text.to_ascii_lowercase(), "evalsha")
 }
 
 #[cfg(test)]

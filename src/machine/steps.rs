@@ -117,7 +117,7 @@ impl Answer {
 
     /// What an error says of a lease that is kept or given back so: what is no lock any more is not the owner's.
     pub(super) fn of_uncompared(text: &[u8]) -> Option<Self> {
-        (Code::of(&String::from_utf8_lossy(text)) == Code::WrongType).then_some(Self::NotOwned)
+        (Code::of_bytes(text) == Code::WrongType).then_some(Self::NotOwned)
     }
 }
 
