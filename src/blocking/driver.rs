@@ -17,7 +17,6 @@ use crate::clock;
 use crate::driver::Servers;
 use crate::driver::dialling::login_of;
 use crate::driver::opening::{Opened, Unopened};
-use crate::endpoint::credentials::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
 use crate::net::fault::Fault as NetFault;

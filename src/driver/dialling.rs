@@ -11,7 +11,6 @@ use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::endpoint::credentials::Credentials;
 use crate::machine::Login;
-use crate::net::open_error::OpenError;
 use crate::stats::AtServer;
 
 impl Shared {
