@@ -216,6 +216,7 @@ impl Servers {
     ) -> Reason {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
+            #[cfg(any(test, feature = "sharing"))]
             Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
