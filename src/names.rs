@@ -18,8 +18,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::policy::shown::Shown;
-
 /// Maximum characters of a name that are shown to people.
 const SHOWN_MAX: usize = 128;
 
@@ -275,7 +273,8 @@ impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(self.lock());
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
-        Shown(&name[..shown]).fmt(f)?;
+        let quoted = format!("{:?}", &name[..shown]);
+        f.write_str(&quoted[1..quoted.len() - 1])?;
         if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }

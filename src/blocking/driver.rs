@@ -15,7 +15,7 @@ use super::dial::{Dial, READ_BYTES, Socket};
 use super::threads::{park, spawn};
 use crate::clock;
 use crate::driver::Servers;
-use crate::driver::dialling::login_of;
+use crate::driver::opening::login_of;
 use crate::driver::opening::{Opened, Unopened};
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};

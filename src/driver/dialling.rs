@@ -8,9 +8,6 @@ use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
 use crate::clock;
-use crate::endpoint::Endpoint;
-use crate::endpoint::credentials::Credentials;
-use crate::machine::Login;
 use crate::stats::AtServer;
 
 impl Shared {
@@ -51,17 +48,6 @@ impl Shared {
         };
         state.dialled.push((link, dialled));
         state.call_task();
-    }
-}
-
-/// How a connection to a server logs in by these credentials, where it does.
-pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
-    Login {
-        user: credentials.and_then(|credentials| credentials.user.clone()),
-        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
-        database: endpoint.database,
-        #[cfg(any(test, feature = "credentials"))]
-        lasts: None,
     }
 }
 

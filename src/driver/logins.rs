@@ -4,13 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::dialling::login_of;
+use super::opening::login_of;
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
 use crate::net::open_error::OpenError;
 
 impl Shared {
+    /// The connection has ended: its login is nothing to warn of any more.
+    pub(super) fn forget_login(&self, link: usize) {
+        self.meter.logins().forget(&self.address(link));
+    }
+
     pub(super) fn ask_for_credentials(self: &Arc<Self>, link: usize) {
         let shared = Arc::downgrade(self);
         let within = self.servers.credentials_within;
@@ -36,9 +41,4 @@ pub(super) async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Logi
     let credentials = source.credentials(&endpoint.address, within).await?;
     let lasts = credentials.valid_for.map(|valid_for| (asked_at, valid_for));
     Ok(Login { lasts, ..login_of(endpoint, Some(&credentials)) })
-}
-
-/// The connection has ended: its login is nothing to warn of any more.
-pub(super) fn forget(shared: &Shared, link: usize) {
-    shared.meter.logins().forget(&shared.address(link));
 }

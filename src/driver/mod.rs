@@ -247,7 +247,7 @@ impl Shared {
             Effect::Tell(event) => self.tell(event),
             Effect::Demoted(_) => self.look_again(),
             Effect::Close(link, _) => {
-                logins::forget(self, link);
+                self.forget_login(link);
                 let closing = mem::take(&mut self.lock().closing);
                 closing.iter().for_each(|writer| writer.half.shut_down());
             }

@@ -227,7 +227,8 @@ impl Machine {
     pub(super) fn look_ahead(&mut self) {
         let silence = self.silence();
         let of_leases = self.leases.next_at().unwrap_or(NEVER);
-        self.next = self.links.iter().map(|link| link.due(silence)).fold(of_leases, Moment::min);
+        self.next =
+            self.links.iter().map(|link| link.due(silence, NEVER)).fold(of_leases, Moment::min);
     }
 
     /// A connection on which commands wait is dead where nothing comes for this time.

@@ -15,7 +15,6 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::command::{Command, Memory};
-use super::core::NEVER;
 use super::fault::Fault;
 use super::ids::{BatchId, CallId, LeaseId};
 use super::place::{Digits, Place, STAMP_DIGITS, spelled};
@@ -331,9 +330,7 @@ impl Link {
         self.state = state;
         (self.leave_at, self.denied) = (None, None);
         #[cfg(any(test, feature = "credentials"))]
-        {
-            self.renewal = None;
-        }
+        self.renewal.take();
         self.out.clear();
         (self.is_unsealed, self.is_nonsense) = (false, false);
         if self.form == Form::Whole {
@@ -452,11 +449,11 @@ impl Link {
     }
 
     /// When there is something to do by itself; `silence` is how long a server may say nothing.
-    pub(super) fn due(&self, silence: Duration) -> Moment {
-        let or_never = |at: Option<Moment>| at.unwrap_or(NEVER);
+    pub(super) fn due(&self, silence: Duration, never: Moment) -> Moment {
+        let or_never = |at: Option<Moment>| at.unwrap_or(never);
         match self.state {
             State::Down { dial_at, .. } => dial_at,
-            State::Dialling => NEVER,
+            State::Dialling => never,
             State::Ready => {
                 let due = or_never(self.silent_at(silence)).min(or_never(self.leave_at));
                 #[cfg(any(test, feature = "credentials"))]

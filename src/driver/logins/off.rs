@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 use std::time::Duration;
 
 use super::Shared;
-use super::dialling::login_of;
+use super::opening::login_of;
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
 use crate::net::open_error::OpenError;
@@ -13,4 +13,7 @@ pub(super) fn log_in(endpoint: &Endpoint, _: Duration) -> Ready<Result<Login, Op
     ready(Ok(login_of(endpoint, endpoint.fixed())))
 }
 
-pub(super) fn forget(_: &Shared, _: usize) {}
+#[allow(clippy::unused_self, reason = "as where the feature is on")]
+impl Shared {
+    pub(super) fn forget_login(&self, _: usize) {}
+}
