@@ -25,7 +25,9 @@ use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
-use crate::endpoint::credentials::{Login, Provider};
+use crate::endpoint::credentials::Login;
+#[cfg(any(test, feature = "credentials"))]
+use crate::endpoint::credentials::provider::Provider;
 use crate::error::Error;
 use crate::locker::Locker;
 use crate::net::streams::Connector;
@@ -75,6 +77,7 @@ pub struct Builder {
     connector: Option<Connector>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
+    #[cfg(any(test, feature = "credentials"))]
     credentials: Option<Provider>,
     sentinel_login: Option<Login>,
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
@@ -113,6 +116,7 @@ impl Builder {
             connector: None,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(any(test, feature = "credentials"))]
             credentials: None,
             sentinel_login: None,
             #[cfg(any(feature = "cluster", feature = "sentinel"))]

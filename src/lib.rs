@@ -62,6 +62,7 @@
 //! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
 //! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |
 //! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
+//! | `credentials` | `Builder::credentials`: passwords and tokens that change, which a function of yours is asked for |
 //! | `streams` | `Builder::connector`: connections that the caller opens, through an SSH tunnel or a proxy |
 //! | `sharing` | `Locker::read`, `write` and `semaphore`: [readers, writers and permits](guide::sharing) |
 //! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
@@ -246,6 +247,7 @@ mod pages {
 
 pub use adaptive::AdaptiveTtl;
 pub use builder::Builder;
+#[cfg(any(test, feature = "credentials"))]
 pub use endpoint::credentials::Credentials;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vote};
 pub use fencing::{Fenced, Fencing, FencingToken, Unfenced};

@@ -11,7 +11,9 @@
 //! which no other lock can have, because `{a}:queue` is no lock's name.
 
 use std::borrow::Borrow;
-use std::fmt::{self, Write as _};
+use std::fmt;
+#[cfg(any(test, feature = "groups", feature = "tracing"))]
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -52,7 +54,6 @@ pub(crate) struct Names {
 
 /// Text that is written down where it is as long as most, and else in one allocation that all
 /// clones share.
-#[derive(Clone)]
 pub(crate) enum Key {
     Short { bytes: [u8; SHORT_BYTES], len: u8 },
     Long(Arc<[u8]>),
@@ -83,6 +84,17 @@ impl Key {
         match self {
             Self::Short { bytes, len } => &bytes[..usize::from(*len)],
             Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+// Once for all that clone one.
+impl Clone for Key {
+    #[inline(never)]
+    fn clone(&self) -> Self {
+        match self {
+            Self::Short { bytes, len } => Self::Short { bytes: *bytes, len: *len },
+            Self::Long(bytes) => Self::Long(Arc::clone(bytes)),
         }
     }
 }
@@ -147,11 +159,7 @@ impl Names {
         }
         let ends_in = |suffix: &[u8]| {
             // Nearly no name has even the last byte of one.
-            name.last() == suffix.last() && {
-                let behind = name.len().min(suffix.len());
-                let (ahead, inside) = suffix.split_at(suffix.len() - behind);
-                name.ends_with(inside) && prefix.ends_with(ahead)
-            }
+            name.last() == suffix.last() && end_in(prefix, name, suffix)
         };
         if [FENCE_SUFFIX, QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().any(ends_in) {
             return Err(InvalidName::Reserved);
@@ -192,6 +200,7 @@ impl Names {
     }
 
     /// The key of the queue of the processes that wait for the lock.
+    #[inline(never)]
     pub(crate) fn queue(&self) -> Key {
         match &self.fence {
             Key::Short { bytes, len } if !self.is_another_in_braces() => {
@@ -229,6 +238,13 @@ impl Names {
     }
 }
 
+#[cold]
+fn end_in(prefix: &[u8], name: &[u8], suffix: &[u8]) -> bool {
+    let behind = name.len().min(suffix.len());
+    let (ahead, inside) = suffix.split_at(suffix.len() - behind);
+    name.ends_with(inside) && prefix.ends_with(ahead)
+}
+
 /// A key of the marker that says since when a server is the primary (`scripts/reign.lua`), where all locks have this
 /// prefix. Where servers have keys by their slots there is one for each number, in any slot; but none in another slot than
 /// the locks, where those are all in one by their prefix.
@@ -254,15 +270,10 @@ fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
 /// The lock key, made safe for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\'\"".contains(byte);
         let name = String::from_utf8_lossy(self.lock());
-        if name.len() <= SHOWN_MAX && name.as_bytes().iter().all(is_plain) {
-            return f.write_str(&name);
-        }
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
-        for escaped in name[..shown].escape_debug() {
-            f.write_char(escaped)?;
-        }
+        let quoted = format!("{:?}", &name[..shown]);
+        f.write_str(&quoted[1..quoted.len() - 1])?;
         if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }

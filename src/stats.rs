@@ -6,6 +6,7 @@
 mod counters;
 mod export;
 mod histogram;
+#[cfg_attr(not(any(test, feature = "credentials")), path = "stats/logins/off.rs")]
 mod logins;
 mod observer;
 mod primitive;

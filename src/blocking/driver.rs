@@ -15,10 +15,8 @@ use bytes::BytesMut;
 use super::dial::{Dial, READ_BYTES, Socket};
 use super::threads::{park, spawn};
 use crate::clock;
-use crate::driver::dialling::login_of;
-use crate::driver::opening::{Opened, Unopened};
+use crate::driver::opening::{Opened, Unopened, login_of};
 use crate::driver::{STALL, Servers};
-use crate::endpoint::credentials::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
 use crate::net::fault::Fault as NetFault;
@@ -101,7 +99,7 @@ impl Driver {
     pub(super) fn report(&self, id: LeaseId) -> Report {
         let state = self.shared.lock();
         let why = |link: usize| state.wires[link].why.clone();
-        self.shared.servers.report(&state.machine, id, why)
+        self.shared.servers.report(&state.machine, id, &why)
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.
@@ -111,7 +109,7 @@ impl Driver {
         self.wait(Some(until), |machine, context| machine.poll_shut_down(context));
         let state = self.shared.lock();
         let why = |link: usize| state.wires[link].why.clone();
-        self.shared.servers.ending(&state.machine, &ended, why)
+        self.shared.servers.ending(&state.machine, &ended, &why)
     }
 
     /// Looks at the machine, where nothing can come of that.
@@ -132,7 +130,7 @@ impl Driver {
     pub(super) fn meet(&self) -> Report {
         self.wait(None, |machine, context| machine.poll_met(context));
         let state = self.shared.lock();
-        self.shared.servers.unmet(&state.machine, |link| state.wires[link].why.clone())
+        self.shared.servers.unmet(&state.machine, &|link| state.wires[link].why.clone())
     }
 }
 
@@ -179,6 +177,7 @@ impl Shared {
                     is_news = true;
                 }
                 // Credentials that are given once do not end.
+                #[cfg(any(test, feature = "credentials"))]
                 Effect::Login(_) => {}
                 // Its servers stay where they are.
                 Effect::Demoted(_) => {}
@@ -323,14 +322,10 @@ impl Shared {
         if endpoint.tls {
             return Err(OpenError::NoTls.into());
         }
-        let credentials = match &endpoint.login {
-            Some(Source::Fixed(credentials)) => Some(credentials),
-            // The builder refuses a provider.
-            Some(Source::Provided(_)) | None => None,
-        };
         let dial = Dial {
             address: endpoint.address.clone(),
-            login: login_of(endpoint, credentials),
+            // The builder refuses a provider.
+            login: login_of(endpoint, endpoint.fixed()),
             settings: *self.lock().machine.settings(),
             dead_after: self.servers.dead_after,
             until: clock::now().after(within),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Builder, security};
+#[cfg(any(test, feature = "credentials"))]
 use crate::endpoint::credentials::Login;
 use crate::endpoint::{Endpoint, Seeds, Target, Watched};
 use crate::error::Error;
@@ -80,17 +81,19 @@ impl Builder {
     pub(super) fn as_set(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
         #[cfg(all(unix, feature = "streams"))]
         self.check_connector(&endpoint)?;
-        match (&self.credentials, &endpoint.login) {
-            (None, _) => Ok(endpoint),
-            (Some(provider), None) => {
-                Ok(Endpoint { login: Some(Login::Provided(provider.clone())), ..endpoint })
+        #[cfg(any(test, feature = "credentials"))]
+        if let Some(provider) = &self.credentials {
+            if endpoint.login.is_some() {
+                return Err(Error::misuse(format_args!(
+                    "the URL of {} has a password, and a credentials provider was given: leave \
+                     one of them out",
+                    endpoint.address
+                )));
             }
-            (Some(_), Some(_)) => Err(Error::misuse(format_args!(
-                "the URL of {} has a password, and a credentials provider was given: leave \
-                 one of them out",
-                endpoint.address
-            ))),
+            let login = Some(Login::Provided(provider.clone()));
+            return Ok(Endpoint { login, ..endpoint });
         }
+        Ok(endpoint)
     }
 
     /// What servers that want TLS are met with.
@@ -125,6 +128,7 @@ impl Builder {
         self.max_ttl.unwrap_or(self.defaults.ttl)
     }
 
+    #[inline(never)]
     pub(super) fn command_timeout_or_default(&self) -> Duration {
         let share = self.defaults.ttl / TTL_SHARE;
         self.command_timeout.unwrap_or(if self.urls.len() > 1 {

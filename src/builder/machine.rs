@@ -55,7 +55,11 @@ impl Builder {
         }
         let targets = self.servers()?;
         let has_tls = matches!(&targets, Targets::Fixed(all) if all.iter().any(|it| it.tls));
-        if has_tls || self.credentials.is_some() || self.connector.is_some() {
+        #[cfg(any(test, feature = "credentials"))]
+        let is_asked = self.credentials.is_some();
+        #[cfg(not(any(test, feature = "credentials")))]
+        let is_asked = false;
+        if has_tls || is_asked || self.connector.is_some() {
             let what = "TLS, a provider of credentials and a connector need the async Locker";
             return Err(Error::misuse(what));
         }

@@ -1,12 +1,15 @@
 //! Which servers a locker uses, and how it logs in to them.
 
+#[cfg(any(test, feature = "credentials"))]
 use std::fmt;
 use std::time::Duration;
 
 use super::Builder;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
-use crate::endpoint::credentials::{Credentials, Login, Provider};
+#[cfg(any(test, feature = "credentials"))]
+use crate::endpoint::credentials::provider::Provider;
+use crate::endpoint::credentials::{Credentials, Login};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 
@@ -277,6 +280,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(any(test, feature = "credentials"))]
     pub fn credentials<A, E>(
         mut self,
         provide: impl Fn(String) -> A + Send + Sync + 'static,
@@ -314,6 +318,7 @@ impl Builder {
     }
 
     /// Calls `provide` for the credentials of Sentinels, as [`Builder::credentials`] does for servers.
+    #[cfg(any(test, feature = "credentials"))]
     pub fn sentinel_credentials_from<A, E>(
         mut self,
         provide: impl Fn(String) -> A + Send + Sync + 'static,
@@ -327,6 +332,7 @@ impl Builder {
     }
 }
 
+#[cfg(any(test, feature = "credentials"))]
 fn provider<A, E>(provide: impl Fn(String) -> A + Send + Sync + 'static) -> Provider
 where
     A: Future<Output = Result<Credentials, E>> + Send + 'static,

@@ -51,7 +51,7 @@ impl Shared {
             Called::LeftOut(wait) => Said::LeftOut(*wait),
         };
         let why = || state.wires[server].why.clone();
-        Err(self.servers.reason(&said, |text| refusal(text, called), why))
+        Err(self.servers.reason(&said, &|text| refusal(text, called), &why))
     }
 }
 

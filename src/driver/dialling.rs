@@ -1,16 +1,13 @@
-//! What is done in tasks of their own: dials, and questions to a provider of credentials.
+//! Dials, which are tasks of their own.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::logins::log_in;
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
 use crate::clock;
-use crate::endpoint::Endpoint;
-use crate::endpoint::credentials::Credentials;
-use crate::machine::Login;
-use crate::net::open_error::OpenError;
 use crate::stats::AtServer;
 
 impl Shared {
@@ -52,33 +49,6 @@ impl Shared {
         state.dialled.push((link, dialled));
         state.call_task();
     }
-
-    pub(super) fn ask_for_credentials(self: &Arc<Self>, link: usize) {
-        let shared = Arc::downgrade(self);
-        let within = self.servers.credentials_within;
-        drop(clock::spawn_on(&self.runtime, async move {
-            let Some(endpoint) = shared.upgrade().map(|shared| shared.endpoint(link)) else {
-                return;
-            };
-            let login = log_in(&endpoint, within).await;
-            if let Some(shared) = shared.upgrade() {
-                if let Err(why) = &login {
-                    shared.meter.logins().note_failed(&shared.address(link), why.to_string());
-                }
-                shared.with(|machine, now| machine.log_in(link, login.as_ref().ok(), now));
-            }
-        }));
-    }
-}
-
-/// How a connection to a server logs in by these credentials, where it does.
-pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
-    Login {
-        user: credentials.and_then(|credentials| credentials.user.clone()),
-        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
-        database: endpoint.database,
-        lasts: None,
-    }
 }
 
 /// Credentials first, and then a connection; none where the driver has ended meanwhile.
@@ -110,12 +80,4 @@ async fn dial(
         Ok(login) => opening.open(&login).await,
         Err(error) => Err(error.into()),
     })
-}
-
-pub(super) async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {
-    let Some(source) = &endpoint.login else { return Ok(login_of(endpoint, None)) };
-    let asked_at = clock::now();
-    let credentials = source.credentials(&endpoint.address, within).await?;
-    let lasts = credentials.valid_for.map(|valid_for| (asked_at, valid_for));
-    Ok(Login { lasts, ..login_of(endpoint, Some(&credentials)) })
 }

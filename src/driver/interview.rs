@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::Servers;
-use super::dialling::log_in;
+use super::logins::log_in;
 use super::opening::{Halves, Opened, Opening, Unopened, exchange};
 use crate::clock;
 use crate::endpoint::Endpoint;
@@ -53,7 +53,7 @@ impl Servers {
             let opened = opening.open(&login).await?;
             Ok(Interview { opened, user: login.user })
         };
-        open.await.map_err(|Unopened { fault, why }| self.reason_of(Some(&fault), || why.clone()))
+        open.await.map_err(|Unopened { fault, why }| self.reason_of(Some(&fault), &|| why.clone()))
     }
 }
 

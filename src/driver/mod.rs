@@ -16,6 +16,8 @@ pub(crate) mod cluster;
 pub(crate) mod dialling;
 #[cfg(any(feature = "cluster", feature = "examine"))]
 pub(crate) mod interview;
+#[cfg_attr(not(any(test, feature = "credentials")), path = "logins/off.rs")]
+mod logins;
 #[cfg(feature = "cluster")]
 mod nodes;
 pub(crate) mod opening;
@@ -132,6 +134,7 @@ impl Shared {
         }
     }
 
+    #[inline(never)]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,16 +236,18 @@ impl Shared {
         }
     }
 
+    #[inline(never)]
     fn carry_out_one(self: &Arc<Self>, effect: Effect) {
         match effect {
             Effect::Wake(waker) => waker.wake(),
             Effect::Drop(_) => {}
             Effect::Dial(link, within) => self.dial(link, within),
+            #[cfg(any(test, feature = "credentials"))]
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),
             Effect::Demoted(_) => self.look_again(),
             Effect::Close(link, _) => {
-                self.meter.logins().forget(&self.address(link));
+                self.forget_login(link);
                 let closing = mem::take(&mut self.lock().closing);
                 closing.iter().for_each(|writer| writer.half.shut_down());
             }

@@ -16,6 +16,7 @@ use bytes::{Buf, BytesMut};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::Endpoint;
+use crate::endpoint::credentials::Credentials;
 use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
@@ -53,6 +54,7 @@ impl From<Fault> for Unopened {
 }
 
 impl From<OpenError> for Unopened {
+    #[inline(never)]
     fn from(why: OpenError) -> Self {
         let kind = Reason::NoConnection(why.clone()).kind();
         let is_lasting = matches!(kind, FailureKind::Auth | FailureKind::Misuse);
@@ -160,6 +162,7 @@ pub(super) struct Opening {
 impl Opening {
     /// Credentials may take so much of the time, and the sockets: what comes later than that would not be ready in time, and
     /// so there is still the time to say what was waited for.
+    #[inline(never)]
     pub(super) fn dial_within(&self) -> Duration {
         self.within - self.within / GREETING_SHARE
     }
@@ -249,6 +252,17 @@ impl Opened<Halves> {
             }
             return Err(Unopened::ended(handshake, fault, may_be_tls));
         }
+    }
+}
+
+/// How a connection to a server logs in by these credentials, where it does.
+pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
+    Login {
+        user: credentials.and_then(|credentials| credentials.user.clone()),
+        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
+        database: endpoint.database,
+        #[cfg(any(test, feature = "credentials"))]
+        lasts: None,
     }
 }
 

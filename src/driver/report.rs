@@ -20,6 +20,7 @@ use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::{Refusal, Unfit};
+use crate::policy::parts::has;
 use crate::race::timeout;
 use crate::shutdown::Shutdown;
 
@@ -33,13 +34,13 @@ impl Shared {
         if !state.is_driven {
             return self.servers.undriven();
         }
-        self.servers.report(&state.machine, id, |link| state.wires[link].why.clone())
+        self.servers.report(&state.machine, id, &|link| state.wires[link].why.clone())
     }
 
     /// Those servers that have no connection, and why.
     pub(crate) fn unmet(&self) -> Report {
         let state = self.lock();
-        self.servers.unmet(&state.machine, |link| state.wires[link].why.clone())
+        self.servers.unmet(&state.machine, &|link| state.wires[link].why.clone())
     }
 
     /// Of the servers and the quorum, where there are several.
@@ -91,7 +92,7 @@ impl Shared {
         };
         let _ = limited.await;
         let state = self.lock();
-        self.servers.ending(&state.machine, &ended, |link| state.wires[link].why.clone())
+        self.servers.ending(&state.machine, &ended, &|link| state.wires[link].why.clone())
     }
 }
 
@@ -110,7 +111,7 @@ impl Servers {
         &self,
         machine: &Machine,
         id: LeaseId,
-        why: impl Fn(usize) -> Option<OpenError>,
+        why: &dyn Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let servers = machine.report(id, clock::now());
         let report = servers.map(|answer| {
@@ -119,10 +120,9 @@ impl Servers {
                 Said::Reignless(_) => refusal_to_reign(machine, answer.link, text),
                 _ => refusal(machine, Some(id), text),
             };
-            let why = || why(answer.link);
             ServerReport {
                 server: machine.address(answer.link).to_owned(),
-                vote: self.vote_of(&answer.said, refusal, why),
+                vote: self.vote_of(&answer.said, &refusal, &|| why(answer.link)),
                 round_trip: answer.round_trip,
             }
         });
@@ -144,13 +144,13 @@ impl Servers {
     pub(crate) fn unmet(
         &self,
         machine: &Machine,
-        why: impl Fn(usize) -> Option<OpenError>,
+        why: &dyn Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let links = self.links(machine);
         let unmet = machine.unmet().filter(|(link, _)| links.contains(link));
         let unmet = unmet.map(|(link, said)| ServerReport {
             server: machine.address(link).to_owned(),
-            vote: self.vote_of(&said, ServerError::new, || why(link)),
+            vote: self.vote_of(&said, &ServerError::new, &|| why(link)),
             round_trip: None,
         });
         Report { servers: unmet.collect() }
@@ -161,7 +161,7 @@ impl Servers {
         &self,
         machine: &Machine,
         ended: &[(LeaseId, String)],
-        why: impl Fn(usize) -> Option<OpenError> + Copy,
+        why: &dyn Fn(usize) -> Option<OpenError>,
     ) -> Shutdown {
         let reason = |id| {
             let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
@@ -184,8 +184,8 @@ impl Servers {
     fn vote_of(
         &self,
         said: &Said<'_>,
-        refusal: impl Fn(&[u8]) -> ServerError,
-        why: impl Fn() -> Option<OpenError>,
+        refusal: &dyn Fn(&[u8]) -> ServerError,
+        why: &dyn Fn() -> Option<OpenError>,
     ) -> Vote {
         let holder =
             |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
@@ -209,11 +209,12 @@ impl Servers {
     pub(super) fn reason(
         &self,
         said: &Said<'_>,
-        refusal: impl Fn(&[u8]) -> ServerError,
-        why: impl Fn() -> Option<OpenError>,
+        refusal: &dyn Fn(&[u8]) -> ServerError,
+        why: &dyn Fn() -> Option<OpenError>,
     ) -> Reason {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
+            #[cfg(any(test, feature = "sharing"))]
             Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
             Said::Late(within, greeting) => Reason::NoReply(NetFault::of_late(*within, *greeting)),
             // A replica carries nothing out that writes.
@@ -260,7 +261,7 @@ impl Servers {
     pub(super) fn reason_of(
         &self,
         fault: Option<&Fault>,
-        why: impl Fn() -> Option<OpenError>,
+        why: &dyn Fn() -> Option<OpenError>,
     ) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
@@ -300,7 +301,7 @@ pub(super) fn refusal(machine: &Machine, id: Option<LeaseId>, text: &[u8]) -> Se
         return error.lacking("&leasehold:*".to_owned());
     }
     // Redis 6 names the whole command. Of those that a connection may lack, these two tell of keys.
-    if error.text().contains("run the 'client' command") {
+    if has(error.text(), "run the 'client' command") {
         return error.lacking("+client|tracking +client|caching".to_owned());
     }
     let script = machine.settings().scripts.of_error(text);

@@ -247,6 +247,7 @@ impl Watch {
     async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
         let within = match self.template.login {
             // The provider of credentials may take its time.
+            #[cfg(any(test, feature = "credentials"))]
             Some(Login::Provided(_)) => self.opening.within,
             _ => ROLE_WITHIN,
         };

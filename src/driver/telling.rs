@@ -6,6 +6,7 @@ use super::Shared;
 use super::report::{refusal, refused};
 use crate::clock;
 use crate::machine::{Counts, Event, LeaseId};
+#[cfg(any(test, feature = "credentials"))]
 use crate::net::refusal::ServerError;
 use crate::spans::Holds;
 use crate::stats::{AtServer, BreakerState, Meter, ServerStats};
@@ -32,7 +33,7 @@ impl Shared {
 
     #[cold]
     pub(super) fn tell(&self, event: Event) {
-        let (meter, logins) = (&self.meter, self.meter.logins());
+        let meter = &self.meter;
         match event {
             Event::Contended(names) => meter.note_contended(names.lock()),
             Event::Renews(id) => self.holds.renews(id),
@@ -48,7 +49,8 @@ impl Shared {
                 meter.note_lost(names.lock(), why);
                 self.holds.lost(id, &names, why);
             }
-            Event::LoginRenewed(link) => logins.note_renewed(&self.address(link)),
+            #[cfg(any(test, feature = "credentials"))]
+            Event::LoginRenewed(link) => meter.logins().note_renewed(&self.address(link)),
             Event::Breaker { server, is_open } => {
                 let open = is_open.then(|| AtServer::open_breaker(&self.address(server)));
                 // What counts is a user's code.
@@ -58,8 +60,10 @@ impl Shared {
             Event::Reigns { server, since, left } => {
                 meter.note_primary_changed(&self.address(server), since, left);
             }
+            #[cfg(any(test, feature = "credentials"))]
             Event::LoginFailed(link, text) => {
-                logins.note_failed(&self.address(link), ServerError::new(&text).to_string());
+                let why = ServerError::new(&text).to_string();
+                meter.logins().note_failed(&self.address(link), why);
             }
         }
     }

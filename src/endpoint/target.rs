@@ -5,6 +5,7 @@ use std::fmt;
 use super::pieces::Pieces;
 use super::server::PORT;
 use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
+use crate::policy::parts::parted;
 
 /// What a URL leads to:
 ///
@@ -38,7 +39,7 @@ impl Target {
         if url.contains(|character: char| character.is_control() || character.is_whitespace()) {
             return Err(InvalidEndpoint::Unprintable);
         }
-        let (scheme, rest) = url.split_once("://").ok_or(InvalidEndpoint::MissingScheme)?;
+        let (scheme, rest) = parted(url, "://").ok_or(InvalidEndpoint::MissingScheme)?;
         let pieces = Pieces::split(rest);
         match canonical(scheme).as_str() {
             "redis" => server(&pieces?, false),

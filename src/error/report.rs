@@ -140,6 +140,7 @@ impl Holder {
     }
 
     /// The holder as a client with this fingerprint of its own sees it.
+    #[inline(never)]
     pub(crate) fn seen_from(mut self, fingerprint: Option<&str>) -> Self {
         self.other_configuration = match &self.configuration {
             Configured::Unknown => false,

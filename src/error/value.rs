@@ -56,11 +56,15 @@ impl Mark<'_> {
         let delay = lock_delay
             .map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).to_string());
         let priority = (priority > 0).then(|| priority.to_string());
-        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
-        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
-            .map(|(mark, text)| part(mark, text));
-        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
-        Some(parts.as_flattened().concat())
+        let mut text = String::new();
+        for (mark, part) in
+            [("+", delay.as_deref()), ("@", fingerprint), ("!", priority.as_deref()), (":", label)]
+        {
+            if let Some(part) = part {
+                text = text + mark + part;
+            }
+        }
+        Some(text)
     }
 }
 
@@ -100,9 +104,13 @@ pub(crate) fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
+#[inline(never)]
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The id, what is said beside it, and what is shared, if the value is one of ours.
 pub(crate) fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
-    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
     let (limit, behind) = split_number(rest.as_bytes(), b'*');
     let shared = match limit.map(number) {

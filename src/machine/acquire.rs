@@ -135,6 +135,7 @@ impl Machine {
 
     /// The first of a line asks again: by an entry in the queue, or else by an attempt, which finds out whether those of
     /// several servers serve that did not the last time.
+    #[inline(never)]
     pub(super) fn try_again(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_unserved =

@@ -15,6 +15,7 @@ use super::ids::LeaseId;
 use super::lease::{Has, Phase};
 use super::link::{Reply, To, What};
 use super::script::Form;
+use crate::policy::parts::has;
 use crate::policy::{Code, Moment, line_of};
 
 impl Machine {
@@ -82,8 +83,7 @@ impl Machine {
             }
             _ => self.settings.scripts.of_error(text.as_bytes()),
         };
-        let is_it =
-            |script| line_of(text, script).is_some_and(|line: &str| line.contains("'TIME'"));
+        let is_it = |script| line_of(text, script).is_some_and(|line| has(line, "'TIME'"));
         // Valkey 9.1 does not say in which script.
         is_it(script) || script.is_empty() && self.settings.scripts.all().any(|it| is_it(it.text))
     }
@@ -134,7 +134,7 @@ impl Machine {
 /// So it is the word by which the script was sent that the server does not know, and no command of a script that may have
 /// run.
 fn names_eval(text: &str) -> bool {
-    text.to_ascii_lowercase().contains("eval")
+    has(&text.to_ascii_lowercase(), "eval")
 }
 
 #[cfg(test)]

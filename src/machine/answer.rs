@@ -146,7 +146,7 @@ impl Kept {
     /// Whether the server would say the same to each repetition.
     pub(super) fn is_denial(&self) -> bool {
         let Self::Refused(text) = self else { return false };
-        let code = Code::of(&String::from_utf8_lossy(text));
+        let code = Code::of_bytes(text);
         matches!(code, Code::Permission | Code::Unsupported | Code::WrongType)
     }
 

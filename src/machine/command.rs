@@ -6,6 +6,7 @@ use leasehold_resp::{Decimal, encode_parts};
 
 use super::script::{Form, Script};
 use crate::policy::Moment;
+use crate::policy::parts::parted;
 
 const DIGEST_LENGTH: usize = 40;
 /// The first words of nearly all calls: the digest is to be put in, and the count of keys to be added.
@@ -96,7 +97,12 @@ impl Script {
     fn clocked(&self, form: Form) -> String {
         match form {
             Form::Clocked(clock) => {
-                [clock, " ", &self.text.replace("redis.call('TIME')", "clock()")].concat()
+                let (mut text, mut rest) = (String::from(clock) + " ", self.text);
+                while let Some((before, behind)) = parted(rest, "redis.call('TIME')") {
+                    text = text + before + "clock()";
+                    rest = behind;
+                }
+                text + rest
             }
             _ => String::new(),
         }

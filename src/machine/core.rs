@@ -226,8 +226,9 @@ impl Machine {
     /// Looks for what is to be done next, once all that was due is done.
     pub(super) fn look_ahead(&mut self) {
         let silence = self.silence();
-        let of_links = self.links.iter().filter_map(|link| link.due(silence));
-        self.next = of_links.chain(self.leases.next_at()).min().unwrap_or(NEVER);
+        let of_leases = self.leases.next_at().unwrap_or(NEVER);
+        self.next =
+            self.links.iter().map(|link| link.due(silence, NEVER)).fold(of_leases, Moment::min);
     }
 
     /// A connection on which commands wait is dead where nothing comes for this time.

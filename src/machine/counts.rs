@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(any(test, feature = "credentials"))]
 use bytes::Bytes;
 
 use super::ids::LeaseId;
@@ -37,8 +38,10 @@ pub(crate) enum Event {
     RenewalFailed(LeaseId, Names),
     Lost(LeaseId, Names, Loss),
     /// A connection has logged in again.
+    #[cfg(any(test, feature = "credentials"))]
     LoginRenewed(usize),
     /// The server refused that.
+    #[cfg(any(test, feature = "credentials"))]
     LoginFailed(usize, Bytes),
     /// A primary reigns for this time, and grants nothing new for so much longer.
     #[cfg(any(test, feature = "grace"))]

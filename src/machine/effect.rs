@@ -18,6 +18,7 @@ pub(crate) enum Effect {
     /// connection has ended where each has slots.
     Demoted(usize),
     /// Get credentials: [`Machine::log_in`].
+    #[cfg(any(test, feature = "credentials"))]
     Login(usize),
     Wake(Waker),
     /// Nobody waits by it any more: it may own what calls the machine, so it is not dropped in here.

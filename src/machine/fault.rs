@@ -44,9 +44,7 @@ impl Fault {
     /// Whether it stays so until somebody changes the server or the client.
     pub(super) fn is_lasting(&self) -> bool {
         match self {
-            Self::Refused { text, .. } | Self::Unsealed(text) => {
-                Code::of(&String::from_utf8_lossy(text)).is_lasting()
-            }
+            Self::Refused { text, .. } | Self::Unsealed(text) => Code::of_bytes(text).is_lasting(),
             Self::Unfit(unfit) => unfit.is_lasting(),
             Self::SameAs(_) | Self::Undialled { is_lasting: true } => true,
             Self::Garbled(error) => *error == DecodeError::UnknownType(TLS_ALERT),

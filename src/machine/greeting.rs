@@ -326,7 +326,7 @@ pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
 }
 
 fn code_of(text: &[u8]) -> Code {
-    Code::of(&String::from_utf8_lossy(text))
+    Code::of_bytes(text)
 }
 
 /// Whether a reply to HELLO or to INFO is a Sentinel's.

@@ -21,7 +21,9 @@ use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::reign::Met;
 use super::rules::{self, Standing};
 use super::script::{Form, Script};
-use super::session::{Renewal, Sighting, Step as Greeting};
+#[cfg(any(test, feature = "credentials"))]
+use super::session::Renewal;
+use super::session::{Sighting, Step as Greeting};
 use super::subscription::{Subscription, Told};
 use crate::policy::fitness::Unfit;
 use crate::policy::secrets::Secrets;
@@ -62,6 +64,7 @@ pub(super) enum To {
     #[cfg(any(test, feature = "grace"))]
     Reign,
     /// A login in the place of one that ends.
+    #[cfg(any(test, feature = "credentials"))]
     Login,
     /// Nobody: it proves those before it.
     Seal,
@@ -175,6 +178,7 @@ pub(super) struct Link {
     pub(super) is_down: bool,
     /// How long the first reply of the handshake took.
     pub(super) greeted_in: Duration,
+    #[cfg(any(test, feature = "credentials"))]
     pub(super) renewal: Option<Box<Renewal>>,
     pub(super) sighting: Option<Sighting>,
     /// What is wrong with the server, without being a reason to refuse it.
@@ -238,6 +242,7 @@ impl Link {
             fault: None,
             is_down: false,
             greeted_in: Duration::ZERO,
+            #[cfg(any(test, feature = "credentials"))]
             renewal: None,
             sighting: None,
             warnings: Vec::new(),
@@ -326,7 +331,9 @@ impl Link {
             sighting.left_at = Some(now);
         }
         self.state = state;
-        (self.renewal, self.leave_at, self.denied) = (None, None, None);
+        (self.leave_at, self.denied) = (None, None);
+        #[cfg(any(test, feature = "credentials"))]
+        self.renewal.take();
         self.out.clear();
         (self.is_unsealed, self.is_nonsense) = (false, false);
         if self.form <= Form::Loaded {
@@ -344,8 +351,12 @@ impl Link {
         }
         self.told = Subscription::NONE;
         self.met.end();
-        lost.extend(mem::take(&mut self.pending).into_iter().map(|reply| reply.to));
-        lost.extend(mem::take(&mut self.slots).into_iter().map(|slot| slot.to));
+        while let Some(reply) = self.pending.pop_front() {
+            lost.push(reply.to);
+        }
+        while let Some(slot) = self.slots.pop_front() {
+            lost.push(slot.to);
+        }
     }
 
     /// A script with its keys and words, and a stamp behind them.
@@ -439,13 +450,16 @@ impl Link {
     }
 
     /// When there is something to do by itself; `silence` is how long a server may say nothing.
-    pub(super) fn due(&self, silence: Duration) -> Option<Moment> {
+    pub(super) fn due(&self, silence: Duration, never: Moment) -> Moment {
+        let or_never = |at: Option<Moment>| at.unwrap_or(never);
         match self.state {
-            State::Down { dial_at, .. } => Some(dial_at),
-            State::Dialling => None,
+            State::Down { dial_at, .. } => dial_at,
+            State::Dialling => never,
             State::Ready => {
-                let renewal = self.renewal.as_ref().and_then(|renewal| renewal.at);
-                [self.silent_at(silence), renewal, self.leave_at].into_iter().flatten().min()
+                let due = or_never(self.silent_at(silence)).min(or_never(self.leave_at));
+                #[cfg(any(test, feature = "credentials"))]
+                let due = due.min(or_never(self.renewal.as_ref().and_then(|renewal| renewal.at)));
+                due
             }
         }
     }
@@ -541,16 +555,16 @@ impl Link {
 
     /// Adds to `proved` what has come without proof.
     pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
-        proved.extend(mem::take(&mut self.pending));
+        while let Some(before) = self.pending.pop_front() {
+            proved.push(before);
+        }
     }
 
     fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {
         match standing {
             Standing::Pends => self.pending.push_back(reply),
             Standing::Proves => {
-                while let Some(before) = self.pending.pop_front() {
-                    proved.push(before);
-                }
+                self.believe(proved);
                 proved.push(reply);
             }
         }
@@ -566,7 +580,7 @@ impl Link {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let is_stamped = |place| matches!(place, Place::Stamped(_));
-        let code = Code::of(&String::from_utf8_lossy(&text));
+        let code = Code::of_bytes(&text);
         if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
             self.denied = Some((None, text.clone()));
         }

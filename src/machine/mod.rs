@@ -66,6 +66,7 @@ mod kind;
 mod lease;
 mod line;
 mod link;
+#[cfg(any(test, feature = "credentials"))]
 mod login;
 mod moves;
 mod owner;

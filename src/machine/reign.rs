@@ -59,7 +59,7 @@ impl Met {
     /// Why no lock is asked for where nothing is known of a reign: a server that does not tell what it is, or lets its
     /// scripts not ask, says the same the next time. The slot of a marker has moved until the map says so.
     pub(super) fn failing(&self) -> Failing {
-        let code = self.said().map(|text| Code::of(&String::from_utf8_lossy(text)));
+        let code = self.said().map(|text| Code::of_bytes(text));
         let is_lasting = |code: Code| code.is_lasting() && code != Code::Elsewhere;
         if code.is_some_and(is_lasting) { Failing::Hopeless } else { Failing::Otherwise }
     }

@@ -64,7 +64,7 @@ pub(crate) enum Said<'a> {
 
 /// Whether an error says that the key is of something else.
 pub(super) fn is_no_lock(text: &[u8]) -> bool {
-    Code::of(&String::from_utf8_lossy(text)) == Code::WrongType
+    Code::of_bytes(text) == Code::WrongType
 }
 
 impl Lease {

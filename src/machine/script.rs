@@ -1,5 +1,7 @@
 //! A script as a server knows it.
 
+use crate::policy::parts::find;
+
 /// The text of a Lua script, and the digest by which servers call it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Script {
@@ -45,8 +47,7 @@ impl Scripts {
 
     /// The text of the one that an error arose in, where the server says in which.
     pub(crate) fn of_error(&self, error: &[u8]) -> &'static str {
-        let has = |digest: &[u8]| error.windows(digest.len()).any(|part| part == digest);
-        let found = self.all().find(|script| has(script.digest));
+        let found = self.all().find(|script| find(error, script.digest).is_some());
         found.map_or("", |script| script.text)
     }
 }

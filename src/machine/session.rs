@@ -1,5 +1,6 @@
 //! What a link knows of its connection beside the commands on it: the login, the run of the server.
 
+#[cfg(any(test, feature = "credentials"))]
 use std::time::Duration;
 
 use crate::policy::Moment;
@@ -56,6 +57,7 @@ pub(crate) struct Login {
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
     /// Of credentials that end: from when on they count, and for how long.
+    #[cfg(any(test, feature = "credentials"))]
     pub(crate) lasts: Option<(Moment, Duration)>,
 }
 
@@ -69,6 +71,7 @@ impl Login {
 }
 
 /// When a connection logs in again.
+#[cfg(any(test, feature = "credentials"))]
 pub(super) struct Renewal {
     /// None while the driver asks for credentials, or the server for its answer.
     pub(super) at: Option<Moment>,

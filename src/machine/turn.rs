@@ -133,7 +133,7 @@ impl Machine {
         let is_undone = |kept: &Kept| match kept {
             Kept::Held(..) => true,
             Kept::Refused(text) => matches!(
-                Code::of(&String::from_utf8_lossy(text)),
+                Code::of_bytes(text),
                 Code::Later | Code::Apart | Code::ReadOnly | Code::Elsewhere
             ),
             _ => false,
@@ -151,7 +151,7 @@ impl Machine {
     fn is_gone_for(&self, asked: &Lease) -> bool {
         let is_gone = |(_, kept): &&(usize, Kept)| match kept {
             Kept::NotOwned => true,
-            Kept::Refused(text) => Code::of(&String::from_utf8_lossy(text)) == Code::WrongType,
+            Kept::Refused(text) => Code::of_bytes(text) == Code::WrongType,
             _ => false,
         };
         let gone = asked.said.iter().filter(is_gone).count();

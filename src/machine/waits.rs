@@ -204,6 +204,7 @@ impl Machine {
     }
 
     /// Pushes to this owner are nobody's any more, and no other asks in its place.
+    #[inline(never)]
     pub(super) fn leave_queue(&mut self, id: LeaseId, now: Moment) {
         let entry = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut());
         if let Some(scout) = entry.and_then(|entry| entry.scout.take()) {
@@ -315,6 +316,7 @@ impl Machine {
 
     /// The attempt of an owner whose turn it is names the lock as its own at the server of the queue; none where the
     /// turn is over.
+    #[inline(never)]
     pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
         let lease = self.leases.get(id)?;
         let (until, token) = lease.entry.as_ref()?.turn?;

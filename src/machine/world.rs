@@ -60,6 +60,7 @@ impl Machine {
             State::Ready if link.leave_at.is_some_and(is_over) => {
                 self.end_link(server, Fault::Demoted, now);
             }
+            #[cfg(any(test, feature = "credentials"))]
             State::Ready => self.renew_login(server, now),
             _ => {}
         }
@@ -164,6 +165,7 @@ impl Machine {
             }
             #[cfg(any(test, feature = "grace"))]
             (To::Reign, reply) => self.learns(server, reply, now),
+            #[cfg(any(test, feature = "credentials"))]
             (To::Login, reply) => self.logged_in(server, reply.map(|it| it.frame.value()), now),
             (To::Told(what), reply) => {
                 let is_so = reply.is_some_and(|reply| reply.frame.error().is_none());
@@ -292,15 +294,15 @@ impl Machine {
     ///
     /// Why the server may not vote on this connection.
     fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
-        let Handshake { link, login, info, .. } = greeted;
+        let Handshake { link, info, .. } = greeted;
         self.generations = self.generations.wrapping_add(1);
         self.links[server].adopt(link, self.generations);
         let is_another_run = self.meet(server, &info, now)?;
-        let random = (self.settings.random)();
         let link = &mut self.links[server];
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
         link.is_down = false;
-        link.is_logged_in(login.lasts, random);
+        #[cfg(any(test, feature = "credentials"))]
+        link.is_logged_in(greeted.login.lasts, (self.settings.random)());
         let owed = std::mem::take(&mut link.owed);
         self.meets_reign(server, now);
         // It answers again, whatever it did not answer before.

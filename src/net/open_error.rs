@@ -33,6 +33,7 @@ pub enum OpenError {
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
     /// The provider of credentials gave none: what it did instead.
+    #[cfg(any(test, feature = "credentials"))]
     #[error("the credentials provider {0}")]
     NoCredentials(Arc<str>),
     /// There is a socket, and no TLS on it.
@@ -109,13 +110,14 @@ impl OpenError {
         if let Some(telling) = failed.iter().position(is_telling) {
             return failed.swap_remove(telling).1;
         }
-        let (mut kind, mut tried) = (io::ErrorKind::NotFound, Vec::new());
+        let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
         for (at, error) in failed {
             let (Some(at), Self::Dial(error)) = (at, error) else { continue };
             kind = error.kind();
-            tried.push(format!("{at}: {error}"));
+            let comma = if tried.is_empty() { "" } else { ", " };
+            tried += &format!("{comma}{at}: {error}");
         }
-        Self::of_dial(io::Error::new(kind, tried.join(", ")))
+        Self::of_dial(io::Error::new(kind, tried))
     }
 
     /// The same, of a Sentinel.

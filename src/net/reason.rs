@@ -28,6 +28,7 @@ pub(crate) enum Reason {
     /// It was not asked, because it may not vote.
     Refusal(Refusal),
     /// Its shares are of a semaphore with another limit than this one; 0 for readers.
+    #[cfg(any(test, feature = "sharing"))]
     OtherLimit {
         theirs: u64,
         ours: u64,
@@ -51,7 +52,9 @@ impl Reason {
             #[cfg(any(test, feature = "grace"))]
             Self::Refusal(Refusal::Graced(..)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
-            Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
+            Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
+            #[cfg(any(test, feature = "sharing"))]
+            Self::OtherLimit { .. } => FailureKind::Misuse,
             Self::Unsettled(_) => FailureKind::Unavailable,
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
@@ -116,6 +119,7 @@ impl std::fmt::Display for Reason {
                 Units(*since),
                 Units(*left)
             ),
+            #[cfg(any(test, feature = "sharing"))]
             Self::OtherLimit { theirs, ours } => {
                 let limit = |limit: &u64| match limit {
                     0 => "readers, without a limit".to_owned(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::Shown;
 pub use crate::policy::Code;
 use crate::policy::line_of;
+use crate::policy::parts::{has, parted};
 
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,8 +53,12 @@ impl ServerError {
             return self;
         }
         let lacking = if self.is_about_keys() {
-            let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
-            Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
+            let mut patterns = String::new();
+            for key in keys {
+                patterns += if patterns.is_empty() { "~" } else { " ~" };
+                patterns += &String::from_utf8_lossy(key);
+            }
+            Some(patterns).filter(|patterns| !patterns.is_empty())
         } else {
             let line = line_of(self.text(), script);
             let name = line.and_then(|line| between(line, "call('", "'"));
@@ -71,13 +76,13 @@ impl ServerError {
     /// Of an error about a right: whether it is one to a key, and not to a command.
     #[must_use]
     pub fn is_about_keys(&self) -> bool {
-        self.text().contains("access") && self.text().contains("key")
+        has(self.text(), "access") && has(self.text(), "key")
     }
 
     /// Of an error about a right: whether it is one to a channel.
     #[must_use]
     pub fn is_about_channels(&self) -> bool {
-        self.text().contains("access") && self.text().contains("channel")
+        has(self.text(), "access") && has(self.text(), "channel")
     }
 
     /// The same, where it is known what the user lacks.
@@ -105,8 +110,8 @@ impl ServerError {
 }
 
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(before)?;
-    rest.split_once(behind).map(|(found, _)| found)
+    let (_, rest) = parted(text, before)?;
+    parted(rest, behind).map(|(found, _)| found)
 }
 
 /// The server's words, made safe for a terminal, and what to do where a right is missing.
@@ -128,7 +133,7 @@ impl fmt::Display for ServerError {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
             }
             // Of scripts that could not be brought.
-            (None, Code::NoScript | Code::Unsupported) if text.to_ascii_lowercase().contains("eval") => f.write_str(
+            (None, Code::NoScript | Code::Unsupported) if has(&text.to_ascii_lowercase(), "eval") => f.write_str(
                 "; the server runs no scripts: plain locks do without by Builder::scriptless (feature \
                  `scriptless`) or --scriptless, all else takes them (docs/managed.md)",
             ),

@@ -17,6 +17,7 @@ impl Backoff {
     }
 
     /// The delay that [`Backoff::delay`] spreads.
+    #[inline(never)]
     pub(super) fn whole(self, failed: u32) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(failed).unwrap_or(u32::MAX));
         doubled.min(self.longest)

@@ -1,6 +1,7 @@
 //! What a server means by an error reply: its first word.
 
 use super::number;
+use super::parts::{has, parted};
 
 /// The error replies that change what we do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,9 @@ pub enum Code {
     Other,
 }
 
+/// What servers say before the line in which an error arose.
+const PLACE: &str = "@user_script:";
+
 impl Code {
     /// What this text says, also where it is the error of a command in a script.
     #[must_use]
@@ -53,16 +57,19 @@ impl Code {
         }
     }
 
+    /// The same, of bytes that may be no text.
+    #[inline(never)]
+    pub(crate) fn of_bytes(text: &[u8]) -> Self {
+        Self::of(&String::from_utf8_lossy(text))
+    }
+
     /// What some servers say only in words.
     fn of_sentence(text: &str) -> Self {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
         // The servers' own words, and those of proxies before them.
         if is(&["unknown command", "unsupported command", "command not supported"]) {
             Self::Unsupported
-        } else if ["ommand called from ", "ommand is not allowed from "]
-            .iter()
-            .any(|it| text.contains(it))
-        {
+        } else if has(text, "ommand called from ") || has(text, "ommand is not allowed from ") {
             Self::Unscripted
         } else if is(&["max number of clients"]) {
             Self::Later
@@ -96,16 +103,14 @@ impl Code {
 /// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`, and of one that the
 /// script passes on `@user_script: 3: -READONLY ..`.
 fn unwrapped(text: &str) -> &str {
-    let Some((before, mut rest)) = text.split_once("@user_script:") else {
-        return text;
-    };
+    let Some((before, mut rest)) = parted(text, PLACE) else { return text };
     if !before.is_empty() && !before.starts_with("ERR Error running script") {
         return text;
     }
-    let is_place = |character: char| character.is_ascii_digit() || " :".contains(character);
+    let is_place = |character: char| matches!(character, '0'..='9' | ' ' | ':');
     loop {
         rest = rest.trim_start_matches(is_place);
-        match rest.strip_prefix("@user_script:") {
+        match rest.strip_prefix(PLACE) {
             Some(more) => rest = more,
             None => return rest.strip_prefix('-').unwrap_or(rest),
         }
@@ -114,7 +119,10 @@ fn unwrapped(text: &str) -> &str {
 
 /// The line of this script in which an error arose, where a server says in which.
 pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
-    let (_, place) = error.rsplit_once("@user_script:")?;
+    let (_, mut place) = parted(error, PLACE)?;
+    while let Some((_, last)) = parted(place, PLACE) {
+        place = last;
+    }
     let place = place.trim_start();
     let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
     let line: usize = number(&place.as_bytes()[..end])?;

@@ -27,11 +27,13 @@ mod model;
 mod moment;
 #[cfg(test)]
 pub(crate) mod mutants;
+pub(crate) mod parts;
 mod quorum;
 mod redelivery;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod register;
 mod relay;
+#[cfg(any(test, feature = "credentials", feature = "sentinel"))]
 mod relogin;
 mod renewal;
 mod restart;
@@ -97,7 +99,10 @@ pub(crate) use register::Reading;
 pub(crate) use relay::Passed;
 #[cfg(not(test))]
 pub(crate) use relay::Relay;
-pub(crate) use relogin::{RELOGIN, relogin_at};
+#[cfg(any(test, feature = "credentials", feature = "sentinel"))]
+pub(crate) use relogin::RELOGIN;
+#[cfg(any(test, feature = "credentials"))]
+pub(crate) use relogin::relogin_at;
 #[cfg(not(test))]
 pub(crate) use renewal::extension;
 pub(crate) use renewal::{Extension, renew_at, retry_at};

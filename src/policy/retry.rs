@@ -169,6 +169,7 @@ impl Retry {
     }
 
     /// The delay after the `failed`th failure (the first is 0), given 64 random bits.
+    #[inline(never)]
     pub(crate) fn delay(self, failed: u32, random: u64) -> Duration {
         self.spread(self.whole(failed), random)
     }

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use super::Code;
+use super::parts::find;
 
 /// Servers say what is wrong in less; what is kept of a longer text is its beginning.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
@@ -66,10 +67,9 @@ impl Secrets {
             // A copy: a slice would keep all of it.
             return (cut.len() < text.len()).then(|| cut.to_vec());
         }
-        let code_of = |text: &[u8]| Code::of(&String::from_utf8_lossy(text));
-        let code = code_of(cut);
+        let code = Code::of_bytes(cut);
         let first = cut.split(|byte| *byte == b' ').next().unwrap_or_default();
-        let says_it = code_of(first) == code && !repeats(first);
+        let says_it = Code::of_bytes(first) == code && !repeats(first);
         let word = if says_it { first } else { word_of(code).as_bytes() };
         // The right to a command is named as servers name it, where it is one of a command.
         let right = command_of(cut).filter(|name| code == Code::Permission && !repeats(name));
@@ -135,7 +135,7 @@ fn is_by_heart(text: &[u8], repeats: impl Fn(&[u8]) -> bool) -> bool {
 /// The command that a user may not run.
 fn command_of(text: &[u8]) -> Option<&[u8]> {
     const BEFORE: &[u8] = b"run the '";
-    let at = text.windows(BEFORE.len()).position(|part| part == BEFORE)? + BEFORE.len();
+    let at = find(text, BEFORE)? + BEFORE.len();
     let end = text[at..].iter().position(|byte| *byte == b'\'')?;
     let name = &text[at..at + end];
     name.iter().all(|byte| is_of_command(*byte)).then_some(name)

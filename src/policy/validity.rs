@@ -111,6 +111,7 @@ impl Term {
     /// When a lease asked for at `asked_at` ends for its holder: `asked_at` + TTL - drift.
     ///
     /// `asked_at` has to be read before the first byte of the request is sent.
+    #[inline(never)]
     pub(crate) fn deadline(self, asked_at: Moment) -> Moment {
         asked_at.after(self.ttl() - self.drift())
     }

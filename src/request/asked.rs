@@ -37,10 +37,10 @@ impl Asked {
         let is_several = self.way.is_some();
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, seize, sharing, .. } = order;
-        if sharing.is_some() {
+        if cfg!(any(test, feature = "sharing")) && sharing.is_some() {
             check_shared(is_several, seize.is_some(), *bounds)?;
         }
-        if seize.is_some() {
+        if cfg!(any(test, feature = "takeover")) && seize.is_some() {
             if is_several {
                 return Err(Error::misuse("steal takes one lock: neither lock_all nor lock_any"));
             }

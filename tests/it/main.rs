@@ -15,6 +15,7 @@ mod blocking;
 mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "credentials")]
 mod credentials;
 mod dialects;
 #[cfg(feature = "family")]

@@ -12,7 +12,7 @@ use leasehold_resp::{Decoder, Frame, encode_command};
 
 use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::driver::dialling::log_in;
+use crate::driver::logins::log_in;
 use crate::driver::opening::{Halves, exchange};
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
@@ -23,8 +23,10 @@ use crate::net::refusal::{Code, ServerError};
 use crate::net::streams::Connector;
 use crate::net::tls::Client;
 use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, open};
+use crate::policy::Moment;
+#[cfg(any(test, feature = "credentials"))]
+use crate::policy::relogin_at;
 use crate::policy::secrets::Secrets;
-use crate::policy::{Moment, relogin_at};
 use crate::race::{next, timeout};
 
 /// How lines are opened.
@@ -124,6 +126,9 @@ impl Line {
         if let Some(password) = &login.password {
             secrets.hide(password);
         }
+        #[cfg(not(any(test, feature = "credentials")))]
+        let ends_at = None;
+        #[cfg(any(test, feature = "credentials"))]
         let ends_at =
             login.lasts.map(|(from, valid_for)| relogin_at(from, valid_for, clock::random_bits()));
         Self {
@@ -273,7 +278,7 @@ impl Line {
 }
 
 fn code(text: &[u8]) -> Code {
-    Code::of(&String::from_utf8_lossy(text))
+    Code::of_bytes(text)
 }
 
 /// # Errors

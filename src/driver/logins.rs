@@ -1,0 +1,44 @@
+//! How connections log in; and questions to a provider of credentials, which are tasks of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shared;
+use super::opening::login_of;
+use crate::clock;
+use crate::endpoint::Endpoint;
+use crate::machine::Login;
+use crate::net::open_error::OpenError;
+
+impl Shared {
+    /// The connection has ended: its login is nothing to warn of any more.
+    pub(super) fn forget_login(&self, link: usize) {
+        self.meter.logins().forget(&self.address(link));
+    }
+
+    pub(super) fn ask_for_credentials(self: &Arc<Self>, link: usize) {
+        let shared = Arc::downgrade(self);
+        let within = self.servers.credentials_within;
+        drop(clock::spawn_on(&self.runtime, async move {
+            let Some(endpoint) = shared.upgrade().map(|shared| shared.endpoint(link)) else {
+                return;
+            };
+            let login = log_in(&endpoint, within).await;
+            if let Some(shared) = shared.upgrade() {
+                if let Err(why) = &login {
+                    shared.meter.logins().note_failed(&shared.address(link), why.to_string());
+                }
+                shared.with(|machine, now| machine.log_in(link, login.as_ref().ok(), now));
+            }
+        }));
+    }
+}
+
+/// By the credentials that a URL has, or a provider gives within this time.
+pub(super) async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {
+    let Some(source) = &endpoint.login else { return Ok(login_of(endpoint, None)) };
+    let asked_at = clock::now();
+    let credentials = source.credentials(&endpoint.address, within).await?;
+    let lasts = credentials.valid_for.map(|valid_for| (asked_at, valid_for));
+    Ok(Login { lasts, ..login_of(endpoint, Some(&credentials)) })
+}
