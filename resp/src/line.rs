@@ -59,7 +59,13 @@ fn malformed(kind: u8) -> DecodeError {
 pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd {
     let visible = content.len().min(bound.saturating_add(1));
     let unseen = content.get(scanned..visible).unwrap_or_default();
-    match unseen.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
+    // A vector search pays only where a line can be long.
+    let offset = if bound > INTEGER_BYTES_MAX {
+        memchr::memchr2(b'\r', b'\n', unseen)
+    } else {
+        unseen.iter().position(|byte| matches!(byte, b'\r' | b'\n'))
+    };
+    match offset {
         None if content.len() > bound => LineEnd::BeyondBound,
         None => LineEnd::NotIn(visible),
         Some(offset) => {

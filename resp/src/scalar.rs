@@ -109,7 +109,7 @@ fn skip_digits(text: &[u8]) -> Option<&[u8]> {
 
 /// Whether `text` can stand in a line.
 pub(crate) fn is_one_line(text: &[u8]) -> bool {
-    !text.iter().any(|byte| matches!(byte, b'\r' | b'\n'))
+    memchr::memchr2(b'\r', b'\n', text).is_none()
 }
 
 #[cfg(test)]
