@@ -11,9 +11,7 @@
 //! which no other lock can have, because `{a}:queue` is no lock's name.
 
 use std::borrow::Borrow;
-use std::fmt;
-#[cfg(any(test, feature = "groups", feature = "tracing"))]
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -270,10 +268,15 @@ fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
 /// The lock key, made safe for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\'\"".contains(byte);
         let name = String::from_utf8_lossy(self.lock());
+        if name.len() <= SHOWN_MAX && name.as_bytes().iter().all(is_plain) {
+            return f.write_str(&name);
+        }
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
-        let quoted = format!("{:?}", &name[..shown]);
-        f.write_str(&quoted[1..quoted.len() - 1])?;
+        for escaped in name[..shown].escape_debug() {
+            f.write_char(escaped)?;
+        }
         if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }
