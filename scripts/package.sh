@@ -92,7 +92,7 @@ cp Cargo.lock "$packed"
 
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold-cli src/main.rs
-check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \
+check_contents leasehold README.md src/guide.md docs/guarantees.md \
     $(git ls-files 'scripts/*.lua' 'scripts/parts/*.lua')
 check_reading leasehold-resp
 check_reading leasehold
