@@ -34,7 +34,7 @@ use crate::error::value::{Mark, check_label};
 use crate::fencing::FencingToken;
 use crate::machine::{FENCED, LeaseId, Machine, Options};
 use crate::names::Names;
-use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait};
+use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait, waitable};
 use crate::shutdown::Shutdown;
 
 /// Takes locks, and keeps them by threads of its own: one for each server, and one with the clock.
@@ -119,9 +119,9 @@ impl LockRequest {
         self
     }
 
-    /// Waits for another holder for this time at most.
+    /// Waits for another holder for this time at most; below a millisecond it is one try.
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
-        self.wait = Wait::AtMost(limit);
+        self.wait = Wait::AtMost(waitable(limit));
         self
     }
 

@@ -12,6 +12,13 @@ pub(crate) fn waitable(limit: Duration) -> Duration {
     if limit < TICK { Duration::ZERO } else { limit }
 }
 
+/// What is left of a limit behind what has passed. One that is used up is still a limit: no time at all would be one try, as
+/// long as that takes.
+pub(crate) fn left_of(limit: Duration, passed: Duration) -> Duration {
+    let least = if limit.is_zero() { Duration::ZERO } else { Duration::from_nanos(1) };
+    limit.saturating_sub(passed).max(least)
+}
+
 /// When an attempt is late that is so at `late_at`, where the request's limit is over at `ends_at`: what it was granted
 /// later is given back.
 pub(crate) fn late_within(late_at: Moment, ends_at: Option<Moment>) -> Moment {

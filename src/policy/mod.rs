@@ -75,7 +75,7 @@ pub(crate) use grace::{began, length};
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
 #[cfg(not(test))]
 pub(crate) use limit::late_within;
-pub(crate) use limit::{is_silence, waitable};
+pub(crate) use limit::{is_silence, left_of, waitable};
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
 pub(crate) use mastership::Mastership;

@@ -19,7 +19,7 @@ use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 #[cfg(any(test, feature = "groups"))]
 use crate::names::title;
-use crate::policy::{Moment, Wait};
+use crate::policy::{Moment, Wait, left_of};
 #[cfg(any(test, feature = "takeover"))]
 use crate::request::order::Seize;
 use crate::request::order::{Order, Wish};
@@ -58,9 +58,7 @@ impl Way {
 pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Result<Way, Error> {
     let span = open_span(locker, wish)?;
     let wait = match (wish.wait, asked_at) {
-        (Wait::AtMost(limit), Some(at)) => {
-            Wait::AtMost(limit.saturating_sub(clock::now().since(at)))
-        }
+        (Wait::AtMost(limit), Some(at)) => Wait::AtMost(left_of(limit, clock::now().since(at))),
         (wait, _) => wait,
     };
     let options = options(locker, wish, &wish.names, wait);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
+use leasehold_testing::binary::{has_at_least, lacks};
 use leasehold_testing::{RedisServer, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(60);
@@ -354,6 +355,9 @@ async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
 /// Servers name the script that called what it may not in words of their own, or do not name it.
 #[tokio::test]
 async fn a_lock_is_taken_where_no_script_may_ask_for_the_time() {
+    if lacks(has_at_least((6, 2), (7, 2)), "SET PXAT, the clock in the place of TIME") {
+        return;
+    }
     let server = RedisServer::builder().arg("--rename-command").arg("TIME").arg("").start();
     let locker = locker(&server).await;
     let guard = soon("a lock", locker.lock("a").into_future()).await.unwrap();

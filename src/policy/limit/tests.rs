@@ -15,3 +15,14 @@ fn a_limit_below_the_timers_tick_is_one_try() {
     }
     assert_eq!(waitable(Duration::MAX), Duration::MAX);
 }
+
+#[test]
+fn a_limit_that_is_used_up_is_no_request_without_one() {
+    let of = |limit, passed| left_of(Duration::from_millis(limit), Duration::from_millis(passed));
+    assert_eq!(of(50, 20), Duration::from_millis(30));
+    for passed in [50, 51] {
+        let left = of(50, passed);
+        assert!(!left.is_zero() && left < Duration::from_micros(1), "{left:?}");
+    }
+    assert!(of(0, 1).is_zero(), "one try");
+}
