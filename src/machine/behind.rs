@@ -4,7 +4,7 @@ use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Has, Phase, Replica, Votes};
-use crate::policy::{Moment, Setback};
+use crate::policy::{Moment, Setback, is_silence};
 
 impl Machine {
     pub(super) fn was_sought(&mut self, id: LeaseId) -> bool {
@@ -52,15 +52,20 @@ impl Machine {
         }
     }
 
-    /// One behind the first is near its limit, and is told what the first knows.
+    /// One behind the first is near its limit, and is told what the first knows. The first asks for all of them: a question that
+    /// is under way, or was put a moment ago, does for the next one, too.
     fn first_asks(&mut self, id: LeaseId, now: Moment) {
         let first = self.leases.get(id).and_then(|lease| self.lines.first(&lease.names));
         let Some((first, lease)) = first.and_then(|id| Some((id, self.leases.get(id)?))) else {
             return;
         };
+        let is_answered = lease.entry.as_ref().is_none_or(|it| it.unanswered_since.is_none());
+        if !is_answered || !is_silence(lease.asked_at, self.settings.timeout, now) {
+            return;
+        }
         match lease.phase {
             Phase::Resting { from, .. } if from <= now => self.try_again(first, now),
-            Phase::Queued if lease.asked_at < now => (self.settings.waits.again)(self, first, now),
+            Phase::Queued => (self.settings.waits.again)(self, first, now),
             _ => {}
         }
     }
