@@ -6,8 +6,8 @@
 --           no good; 'vote' where it is one of several, and the owner has to propose again;
 --           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
 --           each with ' on' behind where the lock goes on within a process: then tokens are set aside;
---         5 'take' to take what is free; 'hand' likewise, where the lock goes on within a
---           process; 'turn' to take it unless others wait for it that can hear; 'look' to take nothing;
+--         5 'take' to take what is free; 'turn' to take it unless others wait for it that can hear; 'look'
+--           to take nothing;
 --         6.. where the owner takes over from others, their values: their locks are as good as free;
 --           last the stamp
 -- Reply   granted with the token that was proposed: the stamp
@@ -64,12 +64,13 @@ for lock = 1, #KEYS, 3 do
   end
 end
 
--- Nearly every acquire: of one free lock, by an owner that takes over from nobody, with a proposal that needs
--- no clock.
-local ahead = proposal - top
-local is_near = ahead > 0 and (ahead <= 1000000 or args[4] == 'outbid')
-local is_plain = #args == 6 and args[5] == 'take' and not KEYS[4]
-if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) then
+-- Nearly every acquire: of one free lock for which nobody waits, by an owner that takes over from nobody and sets no
+-- tokens aside, with a proposal that needs no clock.
+local judged, ahead = args[4], proposal - top
+local is_near = ahead > 0 and (ahead <= 1000000 and (judged == 'mint' or judged == 'vote') or judged == 'outbid')
+if is_near and #args == 6 and not KEYS[4]
+  and (args[5] == 'take' or args[5] == 'turn' and redis.pcall('HLEN', KEYS[3]) == 0)
+  and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) then
   call('SET', KEYS[2], proposal, 'PX', '604800000')
   return stamp
 end
@@ -77,7 +78,7 @@ end
 if args[5] == 'turn' then
   pcall(redis.replicate_commands)
 end
-local judged, aside = args[4], 0
+local aside = 0
 if string.sub(judged, -3) == ' on' then
   judged, aside = string.sub(judged, 1, -4), 15
 end

@@ -359,6 +359,8 @@ pub(crate) struct Task {
     is_blocked: bool,
     /// It has looked at its sockets behind a stall.
     has_looked: bool,
+    /// It has let others write before it.
+    has_gathered: bool,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -386,6 +388,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         readers: (0..count).map(|_| None).collect(),
         is_blocked: false,
         has_looked: false,
+        has_gathered: false,
         timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
     };
     (shared, task)
@@ -402,6 +405,17 @@ impl Task {
         }
         let is_due = state.machine.due() < state.planned || self.timer.is_elapsed();
         state.has_news || self.is_blocked || self.has_looked || is_due
+    }
+
+    /// Whether tasks that are ready have their turn first: where a caller has woken this one to write, a runtime of several
+    /// threads runs it at once, and all would go out one by one.
+    fn gathers(&mut self, shared: &Shared, context: &Context<'_>) -> bool {
+        let has_more = || shared.lock().wires.iter().any(|wire| wire.is_left);
+        self.has_gathered = !self.has_gathered && has_more();
+        if self.has_gathered {
+            context.waker().wake_by_ref();
+        }
+        self.has_gathered
     }
 
     /// Takes what has been dialled and closed meanwhile.
@@ -554,7 +568,7 @@ impl Future for Task {
         let Some(shared) = self.shared.upgrade() else { return Poll::Ready(()) };
         let this = &mut *self;
         this.read_all(&shared, context);
-        if !this.has_news(&shared, context) {
+        if !this.has_news(&shared, context) || this.gathers(&shared, context) {
             return Poll::Pending;
         }
         this.take_news(&shared);

@@ -62,14 +62,9 @@ impl Question<'_> {
         }
     }
 
-    /// Whether the script leaves the lock to others. It has a short way for what is plainly taken, on which it sets no
-    /// tokens aside.
+    /// Whether the script leaves the lock to others.
     pub(crate) fn taking(&self) -> &'static [u8] {
-        match (self.defers, self.goes_on) {
-            (true, _) => b"turn",
-            (false, true) => b"hand",
-            (false, false) => b"take",
-        }
+        if self.defers { b"turn" } else { b"take" }
     }
 }
 
