@@ -42,7 +42,8 @@ impl Machine {
     pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.retry.is_over(now) {
-            let setback = lease.setback.or_else(|| self.known_by_others(id, now));
+            let own = lease.setback;
+            let setback = self.known_by_others(id, now).or(own);
             self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
         } else if lease.phase == Phase::InLine {
             self.first_asks(id, now);
@@ -70,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// One that never asked knows what the first in its line does, or which of this process holds the lock.
+    /// One that asks no more knows what the first in its line does, or which of this process holds the lock.
     fn known_by_others(&mut self, id: LeaseId, now: Moment) -> Option<Setback> {
         let lease = self.leases.get(id)?;
         if let Some(holder) = self.lines.occupant(&lease.names).and_then(|id| self.leases.get(id)) {
@@ -88,7 +89,8 @@ impl Machine {
         }
         let first = self.leases.get(self.lines.first(&lease.names)?)?;
         let is_silent = first.is_silent(self.settings.timeout, now);
-        let (setback, asked_at, votes) = (first.setback?, first.asked_at, first.votes);
+        let setback = if is_silent { Setback::Failing } else { first.setback? };
+        let (asked_at, votes) = (first.asked_at, first.votes);
         let said = first.said.clone();
         let met: Vec<_> = first.replicas.iter().map(|it| (it.answered_at, it.generation)).collect();
         let lease = self.leases.get_mut(id)?;
@@ -98,7 +100,6 @@ impl Machine {
         }
         if is_silent {
             lease.forgets_what_was_said();
-            return Some(Setback::Failing);
         }
         Some(setback)
     }

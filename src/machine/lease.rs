@@ -375,15 +375,17 @@ impl Lease {
         self.asked_at.after(patience(slowest))
     }
 
-    /// Where a limit ends the wait: whether the only server has not answered for half of a timeout, so that what it said before
-    /// counts no more.
+    /// Where a limit ends the wait: whether the only server has not answered for half of a timeout, and said nothing for a whole
+    /// one, so that what it said before counts no more.
     pub(super) fn is_silent(&self, timeout: Duration, now: Moment) -> bool {
         let since = match (self.phase, &self.entry) {
             (Phase::Queued, Some(entry)) => entry.unanswered_since,
             (Phase::Asking, _) if self.votes.answered() == 0 => Some(self.asked_at),
             _ => None,
         };
-        self.is_alone() && since.is_some_and(|since| is_silence(since, timeout, now))
+        self.is_alone()
+            && self.replicas[0].answered_at.after(timeout) <= now
+            && since.is_some_and(|since| is_silence(since, timeout, now))
     }
 
     /// It does not count any more: the servers are late.

@@ -201,9 +201,9 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
     ),
     (
         Mutant::CountersPerServer,
-        "local ahead = proposal - top",
-        "ARGV[4], proposal = 'mint', 0
-            local ahead = proposal - top",
+        "local judged, ahead = args[4], proposal - top",
+        "local judged, ahead = 'mint', -top
+            proposal = 0",
     ),
 ];
 

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod failovers;
+mod limits;
 mod loss;
 mod scriptless;
 mod shares;
