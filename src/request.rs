@@ -353,7 +353,7 @@ impl<F: Fencing> Future for Acquire<F> {
                 asked.check(defaults, Guard::<F>::FENCED)?;
                 engine.check_runtime()?;
                 acquiring.insert(match asked.way {
-                    None => begin(engine, &asked.wish, None)?,
+                    None => begin(engine, &asked.wish, None, context)?,
                     Some(way) => way(engine, &asked.wish),
                 })
             }

@@ -1,6 +1,8 @@
 //! A lock that is being acquired.
 
 use std::future::Future;
+#[cfg(any(test, feature = "groups"))]
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,7 +14,7 @@ use crate::driver::timekeeper::Timekeeper;
 use crate::error::{Error, ErrorKind};
 #[cfg(any(test, feature = "groups"))]
 use crate::machine::LeaseId;
-use crate::machine::{Machine, Options, Refusal};
+use crate::machine::{Options, Refusal};
 #[cfg(any(test, feature = "groups"))]
 use crate::names::Names;
 use crate::policy::Moment;
@@ -38,6 +40,7 @@ pub(crate) struct Acquire {
     asked_at: Moment,
     /// Until it is answered.
     lease: Option<Lease>,
+    /// It has just been asked for, by its caller's first poll, which will be woken.
     is_new: bool,
     #[cfg(any(test, feature = "takeover"))]
     former: Option<Former>,
@@ -46,10 +49,17 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    pub(crate) fn new(locker: &Locker, options: Options) -> Self {
+    /// In the first poll of its caller. Where the answer is there at once, other tasks have their turn before, the driver's
+    /// too, whose news a caller may try again for.
+    pub(crate) fn new(locker: &Locker, options: Options, context: &Context<'_>) -> Self {
         let names = options.names.clone();
-        let begin = |machine: &mut Machine, now| (machine.acquire(options, now), now);
-        let (id, asked_at) = locker.driver.with(begin);
+        let (id, asked_at, is_answered) = locker.driver.with(|machine, now| {
+            let id = machine.acquire(options, now);
+            (id, now, machine.poll_acquire(id, context).is_ready())
+        });
+        if is_answered {
+            context.waker().wake_by_ref();
+        }
         let lease = Some(Lease::new(locker.clone(), id, names));
         Self {
             asked_at,
@@ -60,6 +70,16 @@ impl Acquire {
             timekeeper: Timekeeper::default(),
             span: AcquireSpan::default(),
         }
+    }
+
+    /// The same for a caller that is no poll by itself.
+    #[cfg(any(test, feature = "groups"))]
+    pub(crate) async fn begun(locker: &Locker, options: Options) -> Self {
+        let mut options = Some(options);
+        let begin = |context: &mut Context<'_>| {
+            options.take().map_or(Poll::Pending, |it| Poll::Ready(Self::new(locker, it, context)))
+        };
+        poll_fn(begin).await
     }
 
     pub(crate) fn seen_in(mut self, span: AcquireSpan) -> Self {
@@ -94,16 +114,13 @@ impl Acquire {
 
     fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
         let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
-        let id = lease.id;
-        let polled = self.timekeeper.poll(&lease.locker.driver, context, |machine, context| {
-            machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
-        });
-        if std::mem::take(&mut self.is_new) && polled.is_ready() {
-            // Other tasks have their turn before, the driver's too, whose news a caller may try again for.
-            context.waker().wake_by_ref();
+        let (id, driver) = (lease.id, &lease.locker.driver);
+        if std::mem::take(&mut self.is_new) && !self.timekeeper.is_elsewhere(driver) {
             return Poll::Pending;
         }
-        polled
+        self.timekeeper.poll(driver, context, |machine, context| {
+            machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
+        })
     }
 
     fn refused(&self, lease: &Lease, refusal: Refusal) -> Error {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::clock;
 use crate::driver::tests::start_with;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 use crate::policy::{Bounds, Loss, Retry, Term, Wait};
@@ -36,6 +36,10 @@ fn options(wait: Wait, ttl: Duration) -> Options {
     }
 }
 
+async fn acquire(locker: &Locker, options: Options) -> Result<Lease, Error> {
+    Acquire::begun(locker, options).await.await
+}
+
 const TTL: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -44,20 +48,20 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
     for count in [1, 3] {
         let servers: Vec<_> = (0..count).map(|_| RedisServer::start()).collect();
         let (here, there) = (locker(&servers), locker(&servers));
-        let first = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await.unwrap();
+        let first = soon("a lock", acquire(&here, options(Wait::Forever, TTL))).await.unwrap();
         assert_eq!(first.name(), b"a");
         assert!(first.token() > Some(0) && first.loss().is_none() && first.remaining() <= TTL);
         assert!(first.report().servers().iter().any(|server| server.round_trip.is_some()));
         let is_held = |locker: &Locker| locker.holds(&Names::new(b"", b"a").unwrap());
         assert!(is_held(&here) && !is_held(&there));
-        let refused = soon("a word", Acquire::new(&there, options(Wait::Never, TTL))).await;
+        let refused = soon("a word", acquire(&there, options(Wait::Never, TTL))).await;
         let error = refused.err().unwrap();
         assert!(error.kind() == ErrorKind::Contended && !error.is_timeout(), "{error}");
         assert_eq!(error.report().servers().len(), count, "{error}");
         let limit = Wait::AtMost(Duration::from_secs(1));
-        let late = soon("a word", Acquire::new(&there, options(limit, TTL))).await;
+        let late = soon("a word", acquire(&there, options(limit, TTL))).await;
         assert!(late.err().unwrap().is_timeout());
-        let mut waiting = Box::pin(Acquire::new(&there, options(Wait::Forever, TTL)));
+        let mut waiting = Box::pin(acquire(&there, options(Wait::Forever, TTL)));
         tokio::select! {
             biased;
             _ = &mut waiting => panic!("two holders"),
@@ -69,7 +73,7 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         let second = soon("a lock", waiting).await.unwrap();
         assert!(second.token() > token);
         second.release_in_background().unwrap();
-        let third = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await;
+        let third = soon("a lock", acquire(&here, options(Wait::Forever, TTL))).await;
         third.unwrap().release().await.unwrap();
         let stats = here.driver.meter().snapshot(Vec::new(), 0);
         assert_eq!((stats.granted, stats.released, stats.held), (2, 2, 0));
@@ -82,7 +86,7 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
 async fn a_lease_that_is_lost_ends_the_work_and_stays_lost() {
     let servers = [RedisServer::start()];
     let locker = locker(&servers);
-    let lease = Acquire::new(&locker, options(Wait::Forever, SHORT)).await.unwrap();
+    let lease = acquire(&locker, options(Wait::Forever, SHORT)).await.unwrap();
     assert_eq!(lease.run(async { 7 }).await.unwrap(), 7);
     assert_eq!(lease.replicated(1, TTL).await.unwrap(), 0, "there is no replica");
     servers[0].cli(&["DEL", "a"]);
@@ -101,7 +105,7 @@ async fn what_is_cancelled_holds_nothing() {
     let locker = locker(&servers);
     let mut options = options(Wait::Forever, TTL);
     options.kind = &PLAIN;
-    let mut asked = Box::pin(Acquire::new(&locker, options));
+    let mut asked = Box::pin(acquire(&locker, options));
     tokio::select! {
         biased;
         _ = &mut asked => {}
@@ -121,7 +125,7 @@ async fn a_caller_that_asks_again_and_again_does_not_keep_the_dial_from_its_runt
     servers[0].restart();
     let until = clock::now().after(STUCK);
     while clock::now() < until {
-        match Acquire::new(&locker, options(Wait::Never, TTL)).await {
+        match acquire(&locker, options(Wait::Never, TTL)).await {
             Ok(_) => break,
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }

@@ -89,11 +89,14 @@ fn one(wish: &Wish, names: &Names) -> Wish {
 
 /// What comes of one of them, for a caller that has waited since then.
 fn run(front: &Front, wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
-    let way = begin(front, &wish, Some(asked_at));
-    Box::pin(async move {
-        let mut way = way?;
-        poll_fn(|context| way.poll(front, &wish, context)).await
-    })
+    let mut begun = None;
+    Box::pin(poll_fn(move |context| {
+        let way = match &mut begun {
+            Some(way) => way,
+            None => begun.insert(begin(front, &wish, Some(asked_at), context)?),
+        };
+        way.poll(front, &wish, context)
+    }))
 }
 
 /// The first that is granted; the others are dropped. Where none is, why, behind the failures that there were.

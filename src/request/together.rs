@@ -56,7 +56,7 @@ async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
         words: words(wish.all(), &[]),
         ..options(&front, &wish, &wish.names, wish.wait)
     };
-    let acquire = Acquire::new(&front, asked).of_several(wish.all()).seen_in(span);
+    let acquire = Acquire::begun(&front, asked).await.of_several(wish.all()).seen_in(span);
     let id = acquire.id();
     match wish.wait {
         Wait::Never | Wait::AtMost(Duration::ZERO) => acquire.await,

@@ -54,15 +54,20 @@ impl Way {
     }
 }
 
-/// For a caller that may have waited since then, which its limit counts from.
-pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Result<Way, Error> {
+/// In the first poll of a caller that may have waited since then, which its limit counts from.
+pub(super) fn begin(
+    locker: &Front,
+    wish: &Wish,
+    asked_at: Option<Moment>,
+    context: &Context<'_>,
+) -> Result<Way, Error> {
     let span = open_span(locker, wish)?;
     let wait = match (wish.wait, asked_at) {
         (Wait::AtMost(limit), Some(at)) => Wait::AtMost(left_of(limit, clock::now().since(at))),
         (wait, _) => wait,
     };
     let options = options(locker, wish, &wish.names, wait);
-    let acquire = Acquire::new(locker, options).since(asked_at).seen_in(span);
+    let acquire = Acquire::new(locker, options, context).since(asked_at).seen_in(span);
     #[cfg(any(test, feature = "takeover"))]
     let acquire = match &wish.order.seize {
         None => acquire,
