@@ -56,7 +56,7 @@ use crate::policy::Moment;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
-/// With more commands than these in flight, the task writes.
+/// With more questions than these in flight, the task writes.
 const WRITTEN_INLINE_MAX: usize = 6;
 /// One read of a socket; most replies are below 100 bytes.
 const READ_BYTES: usize = 4096;
@@ -318,7 +318,7 @@ impl State {
         if !self.machine.has_output(link) {
             return None;
         }
-        let is_many = wire.is_left || self.is_driven && self.machine.in_flight(link) > inline_max;
+        let is_many = wire.is_left || self.is_driven && self.machine.in_flight() > inline_max;
         if is_many && runs() {
             self.has_news |= !mem::replace(&mut wire.is_left, true);
             return None;

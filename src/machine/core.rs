@@ -198,9 +198,10 @@ impl Machine {
         !self.links[link].out.is_empty()
     }
 
-    /// Commands that a link waits for.
-    pub(crate) fn in_flight(&self, link: usize) -> usize {
-        self.links[link].in_flight()
+    /// Questions that wait for replies: commands at all servers, where one asks several.
+    pub(crate) fn in_flight(&self) -> usize {
+        let commands: usize = self.links.iter().map(Link::in_flight).sum();
+        commands / self.settings.quorum.servers()
     }
 
     /// Whether there is something to be done.
