@@ -3,6 +3,8 @@
 # every history: see src/sim.
 #   scripts/simulate.sh 600
 #   LEASEHOLD_SIM_SEED=12345 scripts/simulate.sh 1     a run that was printed, with all that happened
+#   LEASEHOLD_SIM_SEEDS=300 scripts/simulate.sh 1      always the same runs, however long they take: with the digest of what
+#                                                      happened in them, and how long it took, two states of the code compare
 set -eu
 cd "$(dirname "$0")/.."
 

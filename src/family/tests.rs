@@ -41,7 +41,7 @@ impl Simulated {
         let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
         let arguments: Vec<Bytes> = arguments.iter().copied().chain([STAMP]).map(bytes).collect();
         let keys: Vec<Bytes> = keys.iter().copied().map(bytes).collect();
-        let reply = lua::run(&mut self.keyspace, &bytes(text), &keys, &arguments);
+        let reply = lua::run(&mut self.keyspace, &lua::script(bytes(text)), &keys, &arguments);
         let _ = self.keyspace.take_touched();
         reply
     }

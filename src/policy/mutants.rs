@@ -17,7 +17,7 @@ pub(crate) mod waiter;
 
 use std::cell::Cell;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     ValidityFromTheReply,
     NoDrift,
@@ -123,6 +123,11 @@ impl Mutant {
 
 thread_local! {
     static PRESENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// The bug that this thread's library has.
+pub(crate) fn present() -> Option<Mutant> {
+    PRESENT.get()
 }
 
 /// Gives this thread's library a bug, or none.

@@ -5,6 +5,7 @@ use leasehold_resp::Frame;
 
 use crate::extra::sharing as shares;
 use crate::extra::takeover;
+use crate::machine::Script;
 use crate::scripts;
 
 /// The place of `seize.lua` behind the catalog.
@@ -107,17 +108,18 @@ impl What {
     }
 }
 
-pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
-    let is_known = |known: &str| known.as_bytes() == script;
+/// What a call of the script with this digest is.
+pub(super) fn deed<'a>(digest: &[u8], words: &'a [Bytes]) -> Option<Deed<'a>> {
+    let is_known = |known: &Script| known.digest == digest;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
-    let number = scripts::CATALOG.iter().position(|known| is_known(known.text));
+    let number = scripts::CATALOG.iter().position(|known| is_known(known));
     // What keeps a lock from others gives it back too.
-    let number = number.or_else(|| is_known(takeover::KEEP.text).then_some(2));
-    let number = number.or_else(|| is_known(takeover::SEIZE.text).then_some(SEIZE));
-    let number = number.or_else(|| is_known(scripts::SHARE.text).then_some(SHARE));
-    let number = number.or_else(|| is_known(shares::PROLONG.text).then_some(PROLONG))?;
+    let number = number.or_else(|| is_known(&takeover::KEEP).then_some(2));
+    let number = number.or_else(|| is_known(&takeover::SEIZE).then_some(SEIZE));
+    let number = number.or_else(|| is_known(&scripts::SHARE).then_some(SHARE));
+    let number = number.or_else(|| is_known(&shares::PROLONG).then_some(PROLONG))?;
     let (what, step) = match number {
         SHARE => match &argv.get(1)?[..] {
             b"mend" => (What::Repair, 4),

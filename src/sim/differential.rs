@@ -158,7 +158,7 @@ impl Step {
         match self {
             Self::Plain(words) => model.run(&bytes(words)),
             Self::Script { text, keys, argv } => {
-                lua::run(model, &text.clone().into(), &bytes(keys), &bytes(argv))
+                lua::run(model, &lua::script(text.clone().into()), &bytes(keys), &bytes(argv))
             }
         }
     }

@@ -4,45 +4,32 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
-use mlua::{Function, Lua, Table, Value, Variadic};
+use mlua::{Either, Function, Lua, Table, Value, Variadic};
 
 use super::keyspace::{Keyspace, error};
 #[cfg(test)]
-use crate::policy::mutants::Mutant;
+use crate::policy::mutants::{self, Mutant};
+use crate::sha1;
 
-/// What Redis gives scripts, as far as ours use it. Numbers become strings, and errors tables, as
-/// in its `script_lua.c`.
+/// What Redis gives scripts, as far as ours use it; errors are tables, as in its `script_lua.c`.
 const PRELUDE: &str = r#"
-local native = ...
-local function ask(is_protected, ...)
-  local words = {...}
-  if #words == 0 then
-    error({err = 'ERR Please specify at least one argument for this redis.call() call'})
-  end
-  for i = 1, select('#', ...) do
-    if type(words[i]) == 'number' then
-      words[i] = string.format('%.17g', words[i])
-    elseif type(words[i]) ~= 'string' then
-      error({err = 'ERR Lua redis lib command arguments must be strings or integers'})
-    end
-  end
-  local reply = native(unpack(words))
-  if type(reply) == 'table' and reply.err and not is_protected then
+local ask = ...
+local function call(...)
+  local reply = ask(...)
+  if type(reply) == 'table' and reply.err then
     error(reply)
   end
   return reply
 end
 local scope = {
   redis = {
-    call = function(...) return ask(false, ...) end,
-    pcall = function(...)
-      local ok, reply = pcall(ask, true, ...)
-      return reply
-    end,
+    call = call,
+    pcall = ask,
     error_reply = function(text) return {err = text} end,
     status_reply = function(text) return {ok = text} end,
   },
@@ -54,10 +41,9 @@ local function refuse(_, name)
   error({err = 'ERR Script attempted to access nonexistent global variable ' .. tostring(name)})
 end
 setmetatable(scope, {__index = refuse, __newindex = refuse})
-return function(script, keys, argv)
+local function run(script, keys, argv)
   rawset(scope, 'KEYS', keys)
   rawset(scope, 'ARGV', argv)
-  setfenv(script, scope)
   local ok, reply = pcall(script)
   if ok then
     return reply
@@ -66,28 +52,75 @@ return function(script, keys, argv)
   end
   return {err = 'ERR ' .. tostring(reply)}
 end
+return run, scope
 "#;
+
+/// What stays in use is a few scripts: what they leave behind is collected once it is this many percent of that.
+const GARBAGE_PERCENT: std::ffi::c_int = 1000;
 
 struct Engine {
     lua: Lua,
     run: Function,
-    compiled: RefCell<HashMap<Bytes, Function>>,
+    /// The globals of scripts.
+    scope: Table,
+    /// By digest, and with which bug.
+    compiled: RefCell<HashMap<(Bytes, Bug), Function>>,
     keyspace: Rc<RefCell<Keyspace>>,
 }
+
+const NO_WORDS: &str = "ERR Please specify at least one argument for this redis.call() call";
+const NO_WORD: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
 thread_local! {
     static ENGINE: Engine = Engine::new().expect("Lua starts");
 }
 
+/// A script as servers keep it.
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) text: Bytes,
+    pub(crate) digest: Bytes,
+}
+
+/// What scripts are told apart by is mostly their length.
+#[derive(PartialEq, Eq)]
+struct Text(Bytes);
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_usize(self.0.len());
+        self.0.iter().step_by(64).for_each(|byte| hasher.write_u8(*byte));
+    }
+}
+
+thread_local! {
+    /// All scripts that any server of this thread was given: each connection loads them again.
+    static SCRIPTS: RefCell<HashMap<Text, Script>> = RefCell::default();
+}
+
+/// The script that has this text.
+pub(crate) fn script(text: Bytes) -> Script {
+    let text = Text(text);
+    SCRIPTS.with_borrow_mut(|all| match all.get(&text) {
+        Some(script) => script.clone(),
+        None => {
+            // A copy, so that no buffer of a connection is kept for its sake.
+            let text = Bytes::copy_from_slice(&text.0);
+            let digest = Bytes::from(sha1::digest(&text).to_vec());
+            let script = Script { text: text.clone(), digest };
+            all.insert(Text(text), script.clone());
+            script
+        }
+    })
+}
+
 /// Runs `script` on `keyspace`.
 pub(crate) fn run(
     keyspace: &mut Keyspace,
-    script: &Bytes,
+    script: &Script,
     keys: &[Bytes],
     argv: &[Bytes],
 ) -> Frame {
-    #[cfg(test)]
-    let script = &mutated(script);
     ENGINE.with(|engine| {
         std::mem::swap(&mut *engine.keyspace.borrow_mut(), keyspace);
         let reply = engine.run(script, keys, argv);
@@ -207,6 +240,19 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
     ),
 ];
 
+#[cfg(test)]
+type Bug = Option<Mutant>;
+#[cfg(not(test))]
+type Bug = ();
+
+#[cfg(test)]
+fn bug() -> Bug {
+    mutants::present()
+}
+
+#[cfg(not(test))]
+fn bug() -> Bug {}
+
 /// The script, or what it would be with a known bug.
 #[cfg(test)]
 fn mutated(script: &Bytes) -> Bytes {
@@ -216,40 +262,71 @@ fn mutated(script: &Bytes) -> Bytes {
     }
 }
 
+#[cfg(not(test))]
+fn mutated(script: &Bytes) -> &Bytes {
+    script
+}
+
 impl Engine {
     fn new() -> mlua::Result<Self> {
         let lua = Lua::new();
+        lua.gc_set_pause(GARBAGE_PERCENT);
         let keyspace = Rc::new(RefCell::new(Keyspace::default()));
         let asked = Rc::clone(&keyspace);
-        let native = lua.create_function(move |lua, words: Variadic<mlua::String>| {
-            let words: Vec<Bytes> =
-                words.iter().map(|word| Bytes::copy_from_slice(&word.as_bytes())).collect();
-            to_lua(lua, &asked.borrow_mut().run(&words))
+        let ask = lua.create_function(move |lua, words: Variadic<Value>| {
+            let words = words.iter().map(|word| spelled(lua, word));
+            let reply = match words.collect::<mlua::Result<Option<Vec<_>>>>()? {
+                Some(words) if words.is_empty() => error(NO_WORDS),
+                Some(words) => asked.borrow_mut().run(&words),
+                None => error(NO_WORD),
+            };
+            to_lua(lua, &reply)
         })?;
-        let run = lua.load(PRELUDE).set_name("prelude").call(native)?;
-        Ok(Self { lua, run, compiled: RefCell::default(), keyspace })
+        let (run, scope) = lua.load(PRELUDE).set_name("prelude").call(ask)?;
+        Ok(Self { lua, run, scope, compiled: RefCell::default(), keyspace })
     }
 
-    fn run(&self, script: &Bytes, keys: &[Bytes], argv: &[Bytes]) -> mlua::Result<Frame> {
-        let known = self.compiled.borrow().get(script).cloned();
-        let function = match known {
-            Some(function) => function,
-            None => {
-                let function =
-                    self.lua.load(&script[..]).set_name("@user_script").into_function()?;
-                self.compiled.borrow_mut().insert(script.clone(), function.clone());
-                function
-            }
-        };
+    fn run(&self, script: &Script, keys: &[Bytes], argv: &[Bytes]) -> mlua::Result<Frame> {
         let (keys, argv) = (self.list(keys)?, self.list(argv)?);
-        let reply: Value = self.run.call((function, keys, argv))?;
+        let reply: Value = self.run.call((self.compiled(script)?, keys, argv))?;
         to_frame(&reply)
     }
 
+    fn compiled(&self, script: &Script) -> mlua::Result<Function> {
+        let which = (script.digest.clone(), bug());
+        if let Some(function) = self.compiled.borrow().get(&which) {
+            return Ok(function.clone());
+        }
+        let text = mutated(&script.text);
+        let chunk = self.lua.load(&text[..]).set_name("@user_script");
+        let function = chunk.set_environment(self.scope.clone()).into_function()?;
+        self.compiled.borrow_mut().insert(which, function.clone());
+        Ok(function)
+    }
+
     fn list(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        let words = words.iter().map(|word| self.lua.create_string(word));
+        // Text is put into the list as it is, without a handle.
+        let words = words.iter().map(|word| match str::from_utf8(word) {
+            Ok(text) => Ok(Either::Left(text)),
+            Err(_) => self.lua.create_string(word).map(Either::Right),
+        });
         self.lua.create_sequence_from(words.collect::<mlua::Result<Vec<_>>>()?)
     }
+}
+
+/// A word of a command as a script gives it, with numbers as in Redis; none of anything else.
+fn spelled(lua: &Lua, word: &Value) -> mlua::Result<Option<Bytes>> {
+    Ok(match word {
+        Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),
+        Value::Integer(number) if number.unsigned_abs() < 1 << 53 => {
+            Some(number.to_string().into())
+        }
+        Value::Integer(_) | Value::Number(_) => {
+            let format: Function = lua.globals().get::<Table>("string")?.get("format")?;
+            Some(format.call::<String>(("%.17g", word))?.into())
+        }
+        _ => None,
+    })
 }
 
 /// As scripts see a reply: nil is false.

@@ -4,6 +4,7 @@
 //! wire: a command that goes out beside those of the library, or another way; a reply that is
 //! believed though it says something else.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +47,11 @@ struct Seen {
     renewed: HashMap<(usize, Bytes), Vec<Bytes>>,
     /// The value of the last owner of a client that entered a queue.
     waiting: HashMap<usize, Bytes>,
+}
+
+/// Another simulation begins.
+pub(super) fn begin() {
+    SEEN.take();
 }
 
 /// The lock-delay that is asked for where it is to be `delay`.
@@ -124,10 +130,10 @@ pub(super) fn note_written(world: &Arc<World>, asked: Asked, bytes: &[u8]) {
 
 /// What a server is to be told in the place of `words`.
 pub(super) fn told(asked: Asked, words: Vec<Bytes>) -> Vec<Bytes> {
-    let Some(owner) = release_of(&words).filter(|_| Mutant::ReleasedOnlyWhereGranted.is_on())
-    else {
+    if !Mutant::ReleasedOnlyWhereGranted.is_on() {
         return words;
-    };
+    }
+    let Some(owner) = release_of(&words) else { return words };
     let heard = SEEN.with_borrow(|seen| seen.heard.get(&(asked.server, owner.clone())).copied());
     if heard.is_some_and(|heard| heard <= asked.stamp.at) {
         return words;
@@ -147,6 +153,9 @@ pub(super) fn replied(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: 
 
 /// The reply to a command comes to its client at `at`.
 pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
+    if !Mutant::ReleasedOnlyWhereGranted.is_on() {
+        return;
+    }
     for owner in words.iter().skip(WORDS).filter_map(id_in) {
         SEEN.with_borrow_mut(|seen| seen.heard.insert((server, owner), at));
     }
@@ -154,41 +163,34 @@ pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
 
 /// What a client is told in the place of `frame`: a push is taken for a reply, or for one to the client's
 /// last waiter.
-pub(super) fn pushed(client: usize, frame: &Frame) -> Frame {
-    let waiting = SEEN.with_borrow(|seen| seen.waiting.get(&client).cloned());
-    match (frame, waiting) {
-        (Frame::Push(words), _) if Mutant::PushMatchedAsReply.is_on() => {
-            Frame::Array(words.clone())
-        }
-        (Frame::Push(words), Some(owner)) if Mutant::PushNamesNobody.is_on() => {
-            let named = |word: &Frame| match word
-                .as_bytes()
-                .map(|text| text.splitn(2, |b| *b == b' ').collect::<Vec<_>>())
-            {
-                Some(parts) if parts.len() == 2 => {
-                    Frame::Bulk([parts[0], &owner[..]].join(&b' ').into())
-                }
-                _ => word.clone(),
-            };
-            Frame::Push(words.iter().map(named).collect())
-        }
-        _ => frame.clone(),
+pub(super) fn pushed(client: usize, frame: &Frame) -> Cow<'_, Frame> {
+    let Frame::Push(words) = frame else { return Cow::Borrowed(frame) };
+    if Mutant::PushMatchedAsReply.is_on() {
+        return Cow::Owned(Frame::Array(words.clone()));
     }
+    let waiting = SEEN.with_borrow(|seen| seen.waiting.get(&client).cloned());
+    let Some(owner) = waiting.filter(|_| Mutant::PushNamesNobody.is_on()) else {
+        return Cow::Borrowed(frame);
+    };
+    let named = |word: &Frame| match word
+        .as_bytes()
+        .map(|text| text.splitn(2, |b| *b == b' ').collect::<Vec<_>>())
+    {
+        Some(parts) if parts.len() == 2 => Frame::Bulk([parts[0], &owner[..]].join(&b' ').into()),
+        _ => word.clone(),
+    };
+    Cow::Owned(Frame::Push(words.iter().map(named).collect()))
 }
 
 impl Seen {
     fn note(&mut self, asked: Asked, words: &[Bytes], reply: Frame) -> Frame {
-        let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
-        match (words, owner) {
-            ([verb, ..], _)
-                if verb == "SET" && reply == Frame::Null && Mutant::DrawnWithoutTheLock.is_on() =>
-            {
-                return Frame::Simple("OK".into());
-            }
-            (_, Some(owner)) if words.iter().any(|word| word == "enter") => {
-                self.waiting.insert(asked.client, owner.clone());
-            }
-            _ => {}
+        let is_taken = words.first().is_some_and(|verb| verb == "SET");
+        if is_taken && reply == Frame::Null && Mutant::DrawnWithoutTheLock.is_on() {
+            return Frame::Simple("OK".into());
+        }
+        if Mutant::PushNamesNobody.is_on() && words.iter().any(|word| word == "enter") {
+            let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
+            self.waiting.extend(owner.map(|owner| (asked.client, owner.clone())));
         }
         reply
     }
@@ -199,9 +201,9 @@ fn renew_released(world: &Arc<World>, asked: Asked, words: &[Bytes]) {
     if !Mutant::RenewalOutlivesRelease.is_on() {
         return;
     }
-    let is_extension = |digest| {
+    let is_extension = |digest: &Bytes| {
         let server = world.server(asked.server);
-        server.script(digest).is_some_and(|text| *text == *scripts::EXTEND.text)
+        server.has_script(digest) && *digest == *scripts::EXTEND.digest
     };
     if words.first().is_some_and(|verb| verb == "EVALSHA") && is_extension(&words[1]) {
         for owner in words.iter().skip(WORDS).filter_map(id_in) {

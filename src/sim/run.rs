@@ -15,6 +15,7 @@ use super::checks;
 use super::history::{At, Breach, Part};
 use super::injector::{Injector, Setbacks};
 use super::link::Link;
+use super::meddle;
 use super::plan::{Fault, LIMIT, Plan, host, key};
 use super::prng::Prng;
 use super::register::Register;
@@ -58,6 +59,7 @@ pub(crate) fn run(plan: Plan) -> Outcome {
         .expect("a runtime can be had");
     runtime.block_on(async {
         let _simulation = Simulation::begin(plan.seed ^ 0x51D);
+        meddle::begin();
         let outcome = simulate(plan).await;
         set_dialer(None);
         outcome

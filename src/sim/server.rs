@@ -1,15 +1,13 @@
 //! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::keyspace::{Keyspace, Touch, error, run_id};
-use super::lua;
-use crate::sha1;
+use super::lua::{self, Script};
 
 /// What Redis 7.0.15 says of itself, as far as a client looks.
 const INFO: &str = include_str!("info.txt");
@@ -25,12 +23,6 @@ const BUSY: &str =
 
 const NOT_OPTED_IN: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
 
-thread_local! {
-    /// The digests of all scripts that any server of this thread was given, by their texts: each connection
-    /// loads them again.
-    static DIGESTS: RefCell<HashMap<Bytes, Bytes>> = RefCell::default();
-}
-
 pub(crate) struct Server {
     number: usize,
     keyspace: Keyspace,
@@ -43,7 +35,7 @@ pub(crate) struct Server {
     started_at: i64,
     pub(crate) run: u64,
     promoted: u64,
-    scripts: BTreeMap<Bytes, Bytes>,
+    scripts: BTreeMap<Bytes, Script>,
     /// The sessions that have read a key and are to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
@@ -239,7 +231,7 @@ impl Server {
                 Frame::Push([word, Frame::Bulk(channel.clone()), Frame::Integer(1)].into())
             }
             (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
-            (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
+            (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text).digest),
             (b"EVAL" | b"EVALSHA" | b"SET" | b"GET" | b"HLEN" | b"INCRBY" | b"DELEX", _)
                 if self.is_busy =>
             {
@@ -247,11 +239,11 @@ impl Server {
             }
             (b"DELEX", _) if !self.deletes_if_equal => error("ERR unknown command 'DELEX'"),
             (b"EVAL", [text, rest @ ..]) => {
-                self.load(text);
-                self.eval(&text.clone(), rest)
+                let script = self.load(text);
+                self.eval(&script, rest)
             }
             (b"EVALSHA", [digest, rest @ ..]) => match self.scripts.get(digest).cloned() {
-                Some(text) => self.eval(&text, rest),
+                Some(script) => self.eval(&script, rest),
                 None => error("NOSCRIPT No matching script. Please use EVAL."),
             },
             _ => self.keyspace.run(words),
@@ -271,30 +263,21 @@ impl Server {
         )
     }
 
-    fn eval(&mut self, text: &Bytes, words: &[Bytes]) -> Frame {
+    fn eval(&mut self, script: &Script, words: &[Bytes]) -> Frame {
         let count = words.first().and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
         match count {
             Some(count) if words.len() > count => {
                 self.keyspace.identity = (self.number, self.run, self.promoted);
-                lua::run(&mut self.keyspace, text, &words[1..=count], &words[count + 1..])
+                lua::run(&mut self.keyspace, script, &words[1..=count], &words[count + 1..])
             }
             _ => error("ERR Number of keys can't be greater than number of args"),
         }
     }
 
-    fn load(&mut self, text: &Bytes) -> Bytes {
-        let known = DIGESTS.with_borrow(|all| {
-            all.get_key_value(text).map(|(text, digest)| (text.clone(), digest.clone()))
-        });
-        let (text, digest) = known.unwrap_or_else(|| {
-            // A copy, so that no buffer of a connection is kept for its sake.
-            let text = Bytes::copy_from_slice(text);
-            let digest = Bytes::from(sha1::digest(&text).to_vec());
-            DIGESTS.with_borrow_mut(|all| all.insert(text.clone(), digest.clone()));
-            (text, digest)
-        });
-        self.scripts.insert(digest.clone(), text);
-        digest
+    fn load(&mut self, text: &Bytes) -> Script {
+        let script = lua::script(text.clone());
+        self.scripts.insert(script.digest.clone(), script.clone());
+        script
     }
 
     fn info(&self, section: &[u8]) -> String {
@@ -346,25 +329,44 @@ impl Server {
     }
 }
 
+/// What a server has of a lock.
+#[cfg(test)]
+pub(crate) struct Look {
+    pub(crate) value: Option<Bytes>,
+    /// Its owner, or all owners of shares.
+    pub(crate) holders: Vec<Bytes>,
+    /// The shares that last, each with its end.
+    pub(crate) shares: Vec<(Bytes, i64)>,
+    /// How long it lasts, in milliseconds.
+    pub(crate) lasts: Option<u64>,
+}
+
+#[cfg(test)]
+impl Look {
+    fn of(keyspace: &Keyspace, lock: &Bytes) -> Self {
+        let value = keyspace.peek(lock);
+        let is_shared = value.as_ref().is_some_and(|value| value.get(32) == Some(&b'*'));
+        let shares = match is_shared {
+            true => keyspace.peek_lasting(&[b"{", &lock[..], b"}:shares"].concat()),
+            false => Vec::new(),
+        };
+        // Behind the first share of an owner stand the others, each with a number.
+        let firsts = shares.iter().map(|(share, _)| share).filter(|share| !share.contains(&b'#'));
+        let owner = value.as_ref().filter(|_| !is_shared);
+        let owner =
+            owner.map(|it| it.strip_suffix(b"\0").map_or(it.clone(), |own| it.slice_ref(own)));
+        let holders = firsts.cloned().chain(owner).collect();
+        Self { holders, shares, lasts: keyspace.ends_in_ms(lock), value }
+    }
+}
+
 /// What a simulation does to it, and sees of it.
 #[cfg(test)]
 impl Server {
-    /// The shares of a lock that last, each with its end.
-    pub(crate) fn shares(&mut self, lock: &[u8]) -> Vec<(Bytes, i64)> {
-        let is_shared = self.peek(lock).is_some_and(|value| value.get(32) == Some(&b'*'));
-        let key = [b"{", lock, b"}:shares"].concat();
-        if is_shared { self.keyspace.peek_lasting(&key) } else { Vec::new() }
-    }
-
-    /// The holders of a lock now: its owner, or all owners of shares.
-    pub(crate) fn holders(&mut self, lock: &[u8]) -> Vec<Bytes> {
-        let Some(value) = self.peek(lock) else { return Vec::new() };
-        if value.get(32) != Some(&b'*') {
-            return vec![value.strip_suffix(b"\0").map_or(value.clone(), |it| value.slice_ref(it))];
-        }
-        // Behind the first share of an owner stand the others, each with a number.
-        let is_first = |share: &Bytes| !share.contains(&b'#');
-        self.shares(lock).into_iter().map(|(share, _)| share).filter(is_first).collect()
+    /// What it has of locks now.
+    pub(crate) fn look(&mut self, locks: &[&Bytes]) -> Vec<Look> {
+        self.catch_up();
+        locks.iter().map(|lock| Look::of(&self.keyspace, lock)).collect()
     }
 
     /// Keeps what it has now, for a time to come.
@@ -423,14 +425,15 @@ impl Server {
         self.scripts.clear();
     }
 
-    pub(crate) fn script(&self, digest: &Bytes) -> Option<&Bytes> {
-        self.scripts.get(digest)
+    pub(crate) fn has_script(&self, digest: &Bytes) -> bool {
+        self.scripts.contains_key(digest)
     }
 
     /// The numbers under keys; 0 where there is none.
     pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
+        self.catch_up();
         let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
-        keys.iter().map(|key| self.peek(key).and_then(number).unwrap_or(0)).collect()
+        keys.iter().map(|key| self.keyspace.peek(key).and_then(number).unwrap_or(0)).collect()
     }
 
     /// Entries of waiters that have died stand before all that wait for a lock; the first of them may be none at all.
@@ -513,11 +516,5 @@ impl Server {
             let lives = ends.parse::<i64>().is_ok_and(|ends| ends >= now);
             (lives && heard[1].as_integer() > Some(0)).then(|| owner.to_owned())
         })
-    }
-
-    /// How long a key still lasts, in milliseconds.
-    pub(crate) fn lasts_ms(&mut self, key: &[u8]) -> Option<u64> {
-        self.catch_up();
-        self.keyspace.ends_in_ms(key)
     }
 }

@@ -1,5 +1,6 @@
 //! Seeds, few or many.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
@@ -89,6 +90,8 @@ struct Total {
     simulated: Duration,
     grants: u64,
     lost: u64,
+    /// Of all that happened, in whatever order the runs ended.
+    digest: u64,
     /// The first that broke a promise.
     broken: Option<Outcome>,
 }
@@ -98,6 +101,9 @@ impl Total {
         self.simulated += outcome.simulated;
         self.grants += outcome.counts.get("grants").copied().unwrap_or(0);
         self.lost += outcome.control_lost;
+        let mut hasher = std::hash::DefaultHasher::new();
+        (outcome.plan.seed, outcome.digest, &outcome.counts).hash(&mut hasher);
+        self.digest ^= hasher.finish();
         if !outcome.breaches.is_empty() {
             self.broken.get_or_insert(outcome);
         }
@@ -118,11 +124,17 @@ fn no_promise_is_broken_within_the_budget() {
         return;
     }
     let wished = number("LEASEHOLD_SIM_SECONDS").map(Duration::from_secs);
-    let first = if wished.is_some() { crate::clock::random_bits() % 1_000_000_000 } else { 0 };
+    let seeds = number("LEASEHOLD_SIM_SEEDS");
+    let is_random = wished.is_some() && seeds.is_none();
+    let first = if is_random { crate::clock::random_bits() % 1_000_000_000 } else { 0 };
     let (started, total) = (Instant::now(), Mutex::new(Total::default()));
     let next = || {
         let mut total = lock(&total);
-        if total.broken.is_some() || started.elapsed() >= wished.unwrap_or(SHORT) {
+        let is_over = seeds.map_or_else(
+            || started.elapsed() >= wished.unwrap_or(SHORT),
+            |seeds| total.seeds == seeds,
+        );
+        if total.broken.is_some() || is_over {
             return None;
         }
         total.seeds += 1;
@@ -143,12 +155,13 @@ fn no_promise_is_broken_within_the_budget() {
     }
     eprintln!(
         "simulation: {:.1} hours in {:.0?}, seeds {first}.., {} of them, {} grants, 0 violations, \
-         {} increments lost by the control",
+         {} increments lost by the control, digest {:016x}",
         total.simulated.as_secs_f64() / 3600.0,
         started.elapsed(),
         total.seeds,
         total.grants,
         total.lost,
+        total.digest,
     );
     assert!(total.grants > 0 && total.lost > 0, "nothing happened");
 }

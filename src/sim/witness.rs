@@ -8,8 +8,9 @@ use leasehold_resp::Frame;
 
 use super::deed::{Deed, What, deed, granted, is_kept};
 use super::history::At;
+use super::lua;
 use super::plan::Fault;
-use super::server::{Session, Told};
+use super::server::{Look, Session, Told};
 use super::world::World;
 use crate::policy::Moment;
 
@@ -44,10 +45,15 @@ pub(crate) fn run(
     let verb = words.first().map(|verb| verb.to_ascii_uppercase()).unwrap_or_default();
     let deed = match (&verb[..], words) {
         (b"EVALSHA", [_, digest, rest @ ..]) => {
-            server.script(digest).cloned().and_then(|script| deed(&script, rest))
+            if server.has_script(digest) {
+                deed(digest, rest)
+            } else {
+                None
+            }
         }
         (b"EVAL", [_, script, rest @ ..]) => {
-            deed(script, rest).map(|deed| Deed { is_repeat: true, ..deed })
+            let digest = lua::script(script.clone()).digest;
+            deed(&digest, rest).map(|deed| Deed { is_repeat: true, ..deed })
         }
         (b"SET", [_, key, argv @ ..]) => {
             let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
@@ -74,25 +80,18 @@ pub(crate) fn run(
         return reply;
     };
     let forgot_at = server.forgot_at;
-    let before: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
-    let shares: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
-    let values: Vec<_> = deed.locks.iter().map(|key| server.peek(key)).collect();
-    let lasted: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
+    let before = server.look(&deed.locks);
     let counted = server.numbers(&deed.counters);
     let (reply, told) = server.run(session, words);
     let counts = server.numbers(&deed.counters);
     let latest_wall = u64::try_from(server.wall()).unwrap_or(0);
-    let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
-    let after: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
-    let kept: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
+    let after = server.look(&deed.locks);
+    let looks = || before.iter().zip(&after);
     let is_over = deed.hands_on() && !matches!(reply, Frame::Error(_));
     // What stays as it was is not freed: the value of a lock lasts for longer than its shares.
-    let is_awaited = |value: &Option<Bytes>| value.as_ref().is_some_and(|it| it.ends_with(b"\0"));
-    let stays: Vec<bool> =
-        deed.locks.iter().zip(&values).map(|(key, then)| server.peek(key) == *then).collect();
-    let freed = deed.locks.iter().zip(values.iter().zip(&after).zip(stays));
-    let freed = freed.filter(|(_, ((value, after), stays))| {
-        is_over && is_awaited(value) && after.is_empty() && !stays
+    let is_awaited = |look: &Look| look.value.as_ref().is_some_and(|it| it.ends_with(b"\0"));
+    let freed = deed.locks.iter().zip(looks()).filter(|(_, (then, now))| {
+        is_over && is_awaited(then) && now.holders.is_empty() && now.value != then.value
     });
     let left: Vec<String> = freed.filter_map(|(key, _)| server.next_waiter(key)).collect();
     // With 1 in the place of a token an owner is told to ask.
@@ -119,7 +118,9 @@ pub(crate) fn run(
         let text = format!("{:?} {:?} {argv:?} of {stamp:?}: {reply:?}", deed.what, deed.locks);
         history.note(format!("server {number}, client {client}: {text}"));
     }
-    for ((key, before), after) in deed.locks.iter().zip(&before).zip(&after) {
+    for (key, (Look { holders: before, .. }, Look { holders: after, .. })) in
+        deed.locks.iter().zip(looks())
+    {
         let name = String::from_utf8_lossy(key);
         if deed.what == What::Extend && before.is_empty() && !after.is_empty() {
             let text = format!("client {client} took {name} on server {number}");
@@ -133,14 +134,19 @@ pub(crate) fn run(
         }
     }
     let others = |(share, _): &&(Bytes, i64)| !deed.argv.iter().any(|it| share.starts_with(it));
-    let renewed =
-        |(then, now): (&Vec<_>, &Vec<_>)| now.iter().any(|it| others(&it) && !then.contains(it));
-    if deed.what == What::Extend && shares.iter().zip(&kept).any(renewed) {
-        history.breach("renewed another's", format!("client {client}: {shares:?}, {kept:?}"));
+    let renewed = |(then, now): (&Look, &Look)| {
+        now.shares.iter().any(|it| others(&it) && !then.shares.contains(it))
+    };
+    if deed.what == What::Extend && looks().any(renewed) {
+        let shares =
+            |looks: &[Look]| looks.iter().map(|look| look.shares.clone()).collect::<Vec<_>>();
+        let text = format!("client {client}: {:?}, {:?}", shares(&before), shares(&after));
+        history.breach("renewed another's", text);
     }
     if deed.what == What::Extend && !deed.is_shared {
-        let all = lasts.iter().zip(&lasted).zip(deed.argv.chunks_exact(2));
-        for (index, ((now, then), argv)) in all.enumerate() {
+        let all = looks().zip(deed.argv.chunks_exact(2));
+        for (index, ((Look { lasts: then, .. }, Look { lasts: now, .. }), argv)) in all.enumerate()
+        {
             let ttl = std::str::from_utf8(&argv[1]).ok().and_then(|ttl| ttl.parse().ok());
             let text = || format!("client {client} on server {number}: from {then:?} to {now:?}");
             // The end may have been moved by a clock that was set back.
@@ -245,7 +251,7 @@ pub(crate) fn run(
                 if let Some(token) = granted(&reply, &deed) {
                     history.questions.note_owner((key.to_vec(), token, client), owner);
                     history.questions.note_grant(held.clone(), number, stamp.by_client);
-                    for former in before[index].iter().filter(|_| deed.is_seizing) {
+                    for former in before[index].holders.iter().filter(|_| deed.is_seizing) {
                         history.questions.note_replaced(&of(former), number);
                     }
                     if deed.argv.get(3).is_some_and(|judged| judged.ends_with(b" on")) {
@@ -298,7 +304,7 @@ pub(crate) fn run(
                 for owner in deed.argv.iter().filter(is_owner) {
                     history.questions.note_release(of(owner), stamp.at);
                     // A lock with a waiter is not freed by a command that only frees it.
-                    let is_left = after[index].contains(owner);
+                    let is_left = after[index].holders.contains(owner);
                     if !matches!(reply, Frame::Error(_)) && !is_left {
                         history.questions.note_freed(of(owner), number);
                     }

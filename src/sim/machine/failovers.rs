@@ -171,7 +171,7 @@ fn keeps_its_lease(connections: Connections, kind: &'static Kind) {
     });
     world.pass(LONG * 2);
     assert!(world.is_held(0, held) && !world.is_granted(1, waits));
-    assert_eq!(world.servers[0].holders(b"a").len(), 1);
+    assert_eq!(world.servers[0].look(&[&"a".into()])[0].holders.len(), 1);
     let token = world.clients[0].machine.token(held);
     world.gives_back(0, held);
     world.run_until("the next", |world| world.is_granted(1, waits));

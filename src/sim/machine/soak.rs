@@ -216,7 +216,9 @@ impl World {
             return;
         }
         let left = u64::try_from(until.since(now()).as_millis()).unwrap();
-        let lasts = |server: &mut &mut Server| server.lasts_ms(b"a").is_some_and(|ms| ms >= left);
+        let lasts = |server: &mut &mut Server| {
+            server.look(&[&"a".into()])[0].lasts.is_some_and(|ms| ms >= left)
+        };
         let lasting =
             self.servers.iter_mut().filter_map(|mut server| lasts(&mut server).then_some(()));
         let (lasting, servers) = (lasting.count(), self.servers.len());
