@@ -93,10 +93,12 @@ pub(super) trait World: Clone + Eq + Hash {
 
 /// How many states there are that can be reached; or the first broken promise.
 pub(super) fn search(first: impl World) -> Result<usize, String> {
-    let (mut open, mut seen) = (vec![first.clone()], HashSet::from([first]));
+    let first = Rc::new(first);
+    let (mut open, mut seen) = (vec![Rc::clone(&first)], HashSet::from([first]));
     while let Some(world) = open.pop() {
         for next in world.next()? {
-            if seen.insert(next.clone()) {
+            let next = Rc::new(next);
+            if seen.insert(Rc::clone(&next)) {
                 open.push(next);
             }
         }

@@ -216,7 +216,7 @@ pub(crate) fn run(
         let of = |owner: &Bytes| (key.to_vec(), owner.to_vec());
         let held = of(owner);
         let released = history.questions.released(&held);
-        let whose = format!("client {client}, {owner:?}");
+        let whose = || format!("client {client}, {owner:?}");
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
@@ -246,7 +246,7 @@ pub(crate) fn run(
                     }
                 }
                 if is_after(Duration::ZERO) {
-                    history.breach("owner reused", whose.clone());
+                    history.breach("owner reused", whose());
                 }
                 if let Some(token) = granted(&reply, &deed) {
                     history.questions.note_owner((key.to_vec(), token, client), owner);
@@ -264,7 +264,7 @@ pub(crate) fn run(
                     }
                     let is_late = history.questions.note_let_in(held, number);
                     if is_late && !is_cut && released.is_some_and(|at| at >= stamp.at) {
-                        history.breach("release overtook", whose);
+                        history.breach("release overtook", whose());
                     }
                 }
             }
@@ -280,7 +280,7 @@ pub(crate) fn run(
             }
             What::Extend => {
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
-                    history.breach("renewed after release", whose);
+                    history.breach("renewed after release", whose());
                 }
                 if is_kept(&reply, index) {
                     history.questions.note_grant(held, number, stamp.by_client);
@@ -288,7 +288,7 @@ pub(crate) fn run(
             }
             What::Repair => {
                 if is_after(Duration::ZERO) {
-                    history.breach("repaired after release", whose);
+                    history.breach("repaired after release", whose());
                 }
                 if deed.is_shared && granted(&reply, &deed).is_some() {
                     history.questions.note_let_in(held.clone(), number);

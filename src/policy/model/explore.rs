@@ -132,8 +132,14 @@ impl Mixer {
 
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            self.mix(chunk.iter().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.mix(u64::from_le_bytes(word.try_into().expect("it has eight bytes")));
+        }
+        if !words.remainder().is_empty() {
+            let mut word = [0; 8];
+            word[..words.remainder().len()].copy_from_slice(words.remainder());
+            self.mix(u64::from_le_bytes(word));
         }
     }
 
@@ -146,6 +152,11 @@ impl Hasher for Mixer {
     }
 
     fn write_isize(&mut self, value: isize) {
+        self.mix(value as u64);
+    }
+
+    /// The length of an array, which is the same in all states.
+    fn write_usize(&mut self, value: usize) {
         self.mix(value as u64);
     }
 
