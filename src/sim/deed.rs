@@ -114,7 +114,7 @@ pub(super) fn deed<'a>(digest: &[u8], words: &'a [Bytes]) -> Option<Deed<'a>> {
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
-    let number = scripts::CATALOG.iter().position(|known| is_known(known));
+    let number = scripts::CATALOG.iter().position(is_known);
     // What keeps a lock from others gives it back too.
     let number = number.or_else(|| is_known(&takeover::KEEP).then_some(2));
     let number = number.or_else(|| is_known(&takeover::SEIZE).then_some(SEIZE));

@@ -306,7 +306,7 @@ impl Engine {
 
     fn list(&self, words: &[Bytes]) -> mlua::Result<Table> {
         // Text is put into the list as it is, without a handle.
-        let words = words.iter().map(|word| match str::from_utf8(word) {
+        let words = words.iter().map(|word| match std::str::from_utf8(word) {
             Ok(text) => Ok(Either::Left(text)),
             Err(_) => self.lua.create_string(word).map(Either::Right),
         });
