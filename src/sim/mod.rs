@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod actor;
 #[cfg(test)]
+mod bugs;
+#[cfg(test)]
 mod callers;
 #[cfg(test)]
 mod checks;
