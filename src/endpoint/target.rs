@@ -5,7 +5,7 @@ use std::fmt;
 use super::pieces::Pieces;
 use super::server::PORT;
 use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
-use crate::policy::parts::parted;
+use crate::policy::parts::{lower, parted};
 
 /// What a URL leads to:
 ///
@@ -71,7 +71,7 @@ impl Target {
 
 /// The scheme in lower case, and as Redis's where it is Valkey's name for the same.
 fn canonical(scheme: &str) -> String {
-    let scheme = scheme.to_ascii_lowercase();
+    let scheme = lower(scheme);
     match scheme.strip_prefix("valkey") {
         Some(kind) => format!("redis{kind}"),
         None => scheme,

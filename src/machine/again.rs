@@ -16,7 +16,7 @@ use super::lease::{Has, Phase};
 use super::link::{Reply, To, What};
 use super::script::Form;
 use crate::policy::parts::has;
-use crate::policy::{Code, Moment, line_of};
+use crate::policy::{Code, Moment, line_of, names_eval};
 
 impl Machine {
     /// Hears of an error, whichever command it answers; whether the command went out again.
@@ -129,12 +129,6 @@ impl Machine {
         }
         true
     }
-}
-
-/// So it is the word by which the script was sent that the server does not know, and no command of a script that may have
-/// run.
-fn names_eval(text: &str) -> bool {
-    has(&text.to_ascii_lowercase(), "eval")
 }
 
 #[cfg(test)]
