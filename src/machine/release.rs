@@ -207,45 +207,12 @@ impl Machine {
         // Of as many servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
         let fresh = spare.unwrap_or_else(|| lease.replicas.iter().map(Replica::fresh).collect());
-        let aside = Lease {
-            kind: lease.kind,
-            names: lease.names.clone(),
-            words: lease.words.clone(),
-            owner,
-            predecessor: None,
-            term: lease.term,
-            bounded: lease.bounded.clone(),
-            phase: Phase::GivingBack,
-            is_renewed: false,
-            is_watched: false,
-            is_told: false,
-            news_at: NEVER,
-            round,
-            asked_at: lease.asked_at,
-            votes: Votes::default(),
-            attempt: lease.attempt,
-            tally: lease.tally,
-            retry: lease.retry,
-            defers: false,
-            setback: None,
-            entry: lease.entry.take(),
-            scouts_for: None,
-            token: 0,
-            granted_at: lease.granted_at,
-            relay: Relay::default(),
-            extending: Extending::Nothing,
-            late_at: now,
-            extended: 0,
-            counted: None,
-            failed: 0,
-            due: now,
-            planned: pointless_at(lease, &self.settings),
-            replicas: std::mem::replace(&mut lease.replicas, fresh),
-            waker: None,
-            said: Vec::new(),
-            end: None,
-            told_of_loss: Vec::new(),
-        };
+        let replicas = std::mem::replace(&mut lease.replicas, fresh);
+        let options = lease.another_attempt();
+        let mut aside = Lease::new(options, owner, lease.retry, lease.attempt, replicas, now);
+        (aside.phase, aside.is_renewed, aside.round) = (Phase::GivingBack, false, round);
+        (aside.asked_at, aside.entry) = (lease.asked_at, lease.entry.take());
+        aside.planned = pointless_at(lease, &self.settings);
         // For a report.
         for (fresh, known) in lease.replicas.iter_mut().zip(&aside.replicas) {
             (fresh.generation, fresh.answered_at) = (known.generation, known.answered_at);
