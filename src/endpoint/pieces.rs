@@ -190,7 +190,7 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
 /// What stands in brackets. Before a zone the `%` is percent-encoded, where somebody has read RFC 6874.
 fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
     let host = match parted(text, "%25") {
-        Some((address, zone)) => [address, zone].join("%"),
+        Some((address, zone)) => format!("{address}%{zone}"),
         None => text.to_owned(),
     };
     let is_it = host.contains(':') && host::read(host.as_bytes()).is_some();

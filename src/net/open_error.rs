@@ -12,6 +12,7 @@ use crate::net::fault::Fault;
 use crate::net::refusal::ServerError;
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
+use crate::net::transport::Address;
 use crate::policy::Units;
 
 /// What a server of TLS begins its answer with to a client that does not speak TLS.
@@ -112,7 +113,7 @@ impl OpenError {
             let (Some(at), Self::Dial(error)) = (at, &error) else { return error };
             kind = error.kind();
             let comma = if tried.is_empty() { "" } else { ", " };
-            tried += &format!("{comma}{at}: {error}");
+            tried += &format!("{comma}{}: {error}", Address::from(at));
         }
         Self::of_dial(io::Error::new(kind, tried))
     }

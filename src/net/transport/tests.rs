@@ -1,0 +1,18 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::*;
+
+#[test]
+fn an_address_is_spelt_as_the_standard_library_spells_it() {
+    // Each group is zero, or not, or more than one digit.
+    let number = |digits: u32, at: u32| [0, 1, 0x2a0f][digits as usize / 3_usize.pow(at) % 3];
+    for digits in 0..3_u32.pow(8) {
+        let ip = Ipv6Addr::from(std::array::from_fn::<u16, 8, _>(|at| number(digits, at as u32)));
+        let at = SocketAddr::new(ip.into(), 6379);
+        assert_eq!(Address::from(at).to_string(), at.to_string());
+    }
+    let plain = SocketAddr::new(Ipv4Addr::new(10, 0, 255, 1).into(), 1);
+    assert_eq!(Address::from(plain).to_string(), "10.0.255.1:1");
+    let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), 1);
+    assert_eq!(Address::from(mapped).to_string(), "127.0.0.1:1");
+}
