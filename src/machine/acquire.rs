@@ -340,7 +340,7 @@ impl Machine {
         let Some(lease) = self.leases.get(id).filter(|lease| lease.waits()) else { return };
         let has_refused = |at: &usize| lease.votes.denied & 1 << at != 0;
         let mut refused = (0..lease.replicas.len()).filter(has_refused).peekable();
-        let tells = |at| self.links[lease.link(at)].told.is_tracking;
+        let tells = |at| self.links[lease.link(at)].talk.told.is_tracking;
         if refused.peek().is_some() && !refused.any(tells) {
             let pause = lease.asked_at.after(lease.retry.pause(random()));
             let late_at = lease.patience_ends().max(pause).min(lease.due);

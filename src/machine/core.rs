@@ -16,8 +16,9 @@ use super::ids::{CallId, LeaseId};
 use super::kind::Kind;
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
-use super::link::{Link, Reply};
+use super::link::Link;
 use super::script::Scripts;
+use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
 use crate::policy::{LeaseState, Moment, Quorum, TimerWheel};
@@ -186,21 +187,21 @@ impl Machine {
     pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
         let Self { links, next, settings, .. } = self;
         let link = &mut links[link];
-        link.seal(now);
-        if let Some(at) = link.silent_at(settings.timeout * TIMEOUTS_UNTIL_DEAD) {
+        link.talk.seal(now);
+        if let Some(at) = link.talk.silent_at(settings.timeout * TIMEOUTS_UNTIL_DEAD) {
             *next = at.min(*next);
         }
-        &mut link.out
+        &mut link.talk.out
     }
 
     /// Whether there is something to send over a link.
     pub(crate) fn has_output(&self, link: usize) -> bool {
-        !self.links[link].out.is_empty()
+        !self.links[link].talk.out.is_empty()
     }
 
     /// Questions that wait for replies: commands at all servers, where one asks several.
     pub(crate) fn in_flight(&self) -> usize {
-        let commands: usize = self.links.iter().map(Link::in_flight).sum();
+        let commands: usize = self.links.iter().map(|link| link.talk.in_flight()).sum();
         commands / self.settings.quorum.servers()
     }
 

@@ -9,8 +9,9 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Votes};
-use super::link::{Link, Reply, To, What};
+use super::link::Link;
 use super::script::Script;
+use super::talk::{Reply, To, What};
 use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
@@ -156,7 +157,7 @@ impl Machine {
             let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
             let words: Vec<&[u8]> =
                 held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
-            link.call(&settings.scripts.extend, &keys, &words, to, now);
+            link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
         }
         for &id in batch {
             if let Some(lease) = leases.get_mut(id) {
@@ -487,7 +488,7 @@ impl Link {
         let by = by.map(Decimal::new);
         let words = each.flat_map(|((_, lease, ttl), token)| [lease.owner.value(), ttl, token]);
         let words: Vec<&[u8]> = words.chain(by.as_deref()).collect();
-        self.call(script, &keys, &words, to, now);
+        self.talk.call(script, &keys, &words, to, now);
     }
 }
 

@@ -11,9 +11,10 @@ use super::command::Command;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::kind::{FENCED, Kind, Question};
-use super::link::{Link, To, What};
+use super::link::Link;
 use super::owner::Owner;
 use super::script::Scripts;
+use super::talk::{To, What};
 use crate::names::Names;
 use crate::policy::{
     Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
@@ -494,15 +495,15 @@ impl Lease {
             }
         }
         let to = self.to(id, at, what);
-        if !command.bytes.is_empty() && command.form == link.form && !self.is_parted() {
-            return link.say(command, to, now);
+        if !command.bytes.is_empty() && command.form == link.talk.form && !self.is_parted() {
+            return link.talk.say(command, to, now);
         }
         command.bytes.clear();
-        command.form = link.form;
+        command.form = link.talk.form;
         #[cfg(any(test, feature = "cluster"))]
         if let Some(piece) = self.piece(at, what) {
             (piece.spell)(self.question(at, command, scripts), what, piece.number);
-            return link.say(command, to, now);
+            return link.talk.say(command, to, now);
         }
         let question = self.question(at, command, scripts);
         match (what, &self.kind.alone) {
@@ -514,7 +515,7 @@ impl Lease {
         if let (What::Release, Some(memory), false) = (what, &mut link.memory, is_noted) {
             memory.note(command, now);
         }
-        link.say(command, to, now);
+        link.talk.say(command, to, now);
     }
 }
 

@@ -94,6 +94,7 @@ mod standing;
 #[cfg(any(test, feature = "scriptless"))]
 mod steps;
 mod subscription;
+mod talk;
 #[cfg(any(test, fuzzing))]
 mod tests;
 mod told;
@@ -118,9 +119,6 @@ pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, Means, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
-pub(crate) use self::link::LIMITS;
-#[cfg(any(test, feature = "cluster"))]
-pub(crate) use self::link::What;
 #[cfg(any(test, feature = "grace"))]
 pub(crate) use self::reign::Grace;
 pub(crate) use self::report::Said;
@@ -128,6 +126,9 @@ pub(crate) use self::report::Said;
 pub(crate) use self::routing::{Redirect, Routing};
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
+pub(crate) use self::talk::LIMITS;
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) use self::talk::What;
 #[cfg(any(test, feature = "_kinds"))]
 pub(crate) use self::turn::TurnedDown;
 pub(crate) use self::waits::Waiting;

@@ -8,7 +8,8 @@
 use super::command::Memory;
 use super::core::Machine;
 use super::fault::Fault;
-use super::link::{State, To};
+use super::link::State;
+use super::talk::To;
 use crate::policy::Moment;
 
 impl Machine {
@@ -39,7 +40,7 @@ impl Machine {
             return false;
         }
         if let Some(mut memory) = link.memory.take() {
-            memory.tell_again(now, &mut |release| link.say(release, To::Nobody, now));
+            memory.tell_again(now, &mut |release| link.talk.say(release, To::Nobody, now));
             link.memory = Some(memory);
         }
         true

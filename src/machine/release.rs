@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
-use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::{To, What};
+use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::rules;
+use super::talk::{To, What};
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
@@ -58,7 +58,7 @@ impl Machine {
         let Some(lease) = leases.get(id).filter(|lease| lease.is_alone()) else { return };
         let link = &mut links[lease.link(0)];
         if link.is_ready() && lines.is_known_as_sought(&lease.names) {
-            link.echo(To::Seal, now);
+            link.talk.echo(To::Seal, now);
         }
     }
 

@@ -9,8 +9,9 @@ use super::core::Machine;
 use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Link, What};
+use super::link::Link;
 use super::place::Place;
+use super::talk::What;
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.
@@ -91,7 +92,7 @@ impl Lease {
             What::Holder => (b"GET", Place::Text),
             _ => (b"PTTL", Place::Number),
         };
-        link.write(&[command, self.names.lock()], place, self.to(id, at, what), now);
+        link.talk.write(&[command, self.names.lock()], place, self.to(id, at, what), now);
     }
 }
 
@@ -273,7 +274,8 @@ impl Machine {
                     true => timeout.saturating_sub(lease.late_at.since(now)),
                     false => now.since(lease.asked_at),
                 };
-                let greeting = if within >= timeout { link.greeted_in } else { Duration::ZERO };
+                let greeting =
+                    if within >= timeout { link.talk.greeted_in } else { Duration::ZERO };
                 match is_there {
                     true => Said::Late(within, greeting),
                     false => Said::Unknown(link.fault.as_ref()),
