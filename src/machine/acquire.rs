@@ -450,6 +450,7 @@ impl Machine {
     }
 
     /// Its kind is told something else beside the names, and it asks at once where it rests.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn tell_kind(&mut self, id: LeaseId, words: Box<[Box<[u8]>]>, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         (lease.words, lease.defers) = (words, false);
@@ -459,6 +460,7 @@ impl Machine {
     }
 
     /// Whether it waits, and stands behind nobody of this process.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn rests(&self, id: LeaseId) -> bool {
         self.leases.get(id).is_some_and(|lease| matches!(lease.phase, Phase::Resting { .. }))
     }

@@ -323,6 +323,7 @@ impl Machine {
     }
 
     /// The value under the lock's key.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn owner(&self, id: LeaseId) -> Option<&[u8]> {
         self.leases.get(id).map(|lease| lease.owner.value())
     }
@@ -375,6 +376,7 @@ impl Machine {
     }
 
     /// Why a link has no connection; none where it has one.
+    #[cfg(any(test, feature = "_calls"))]
     pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
         self.links[link].fault.as_ref()
     }

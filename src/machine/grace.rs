@@ -75,7 +75,7 @@ impl Lease {
         let is_repeated = self.replicas[at].redelivery.is_some();
         let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
         // A successor is in its grace when it is told of this.
-        let is_noted = is_plain && link.memory.is_some() && !rules::hands_on(false);
+        let is_noted = is_plain && link.memory().is_some() && !rules::hands_on(false);
         if !is_freed && !is_noted {
             return (false, false);
         }
@@ -84,7 +84,7 @@ impl Lease {
         let Question { command, names, owner, may_be_queued, .. } =
             self.question(at, command, scripts);
         command.call(&scripts.release, &[names.lock()], &[owner, b""]);
-        if let Some(memory) = link.memory.as_mut().filter(|_| is_noted) {
+        if let Some(memory) = link.memory().filter(|_| is_noted) {
             memory.note(command, now);
         }
         if is_freed {

@@ -134,7 +134,7 @@ impl Handshake {
     pub(crate) fn begins_again(&mut self, now: Moment) -> bool {
         let mut came = Vec::new();
         let is_of_hello = match self.farewell() {
-            Some(Fault::Refused { text, .. }) => code_of(&text) == Code::Unsupported,
+            Some(Fault::Refused { text, .. }) => Code::of_bytes(&text) == Code::Unsupported,
             _ => {
                 self.talk.believe(&mut came);
                 came.is_empty()
@@ -234,7 +234,7 @@ impl Handshake {
             self.talk.greeted_in = now.since(self.began_at);
         }
         if let Some(text) = frame.error() {
-            match (step, code_of(text)) {
+            match (step, Code::of_bytes(text)) {
                 (Step::Hello, code) if code.may_be_unknown() => {
                     self.is_resp3 = false;
                     self.say_all(now);
@@ -323,10 +323,6 @@ impl Handshake {
 /// How long a server may take for the scripts, where dial and handshake may take this time.
 pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
     SCRIPTS_WITHIN.min(connect_timeout / SCRIPTS_SHARE)
-}
-
-fn code_of(text: &[u8]) -> Code {
-    Code::of_bytes(text)
 }
 
 /// Whether a reply to HELLO or to INFO is a Sentinel's.

@@ -512,7 +512,7 @@ impl Lease {
             (What::Repair, Some(alone)) => (alone.repair)(question),
             _ => (self.asks_as().acquire)(question),
         }
-        if let (What::Release, Some(memory), false) = (what, &mut link.memory, is_noted) {
+        if let (What::Release, Some(memory), false) = (what, link.memory(), is_noted) {
             memory.note(command, now);
         }
         link.talk.say(command, to, now);

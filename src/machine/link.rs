@@ -51,10 +51,8 @@ pub(super) struct Link {
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
-    /// It leads to another server since, which has still to be met, and may not vote before this.
-    pub(super) is_elsewhere: bool,
-    pub(super) settles_at: Moment,
-    pub(super) memory: Option<Box<dyn Memory>>,
+    #[cfg(any(test, feature = "sentinel"))]
+    pub(super) succession: super::moves::Succession,
     pub(super) breaker: Breaker,
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
@@ -80,9 +78,8 @@ impl Link {
             warnings: Vec::new(),
             votes_at: dial_at,
             ready_at: dial_at,
-            is_elsewhere: false,
-            settles_at: Moment::from_nanos(0),
-            memory: None,
+            #[cfg(any(test, feature = "sentinel"))]
+            succession: super::moves::Succession::default(),
             breaker: Breaker::default(),
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
@@ -109,6 +106,23 @@ impl Link {
 
     pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
+    }
+
+    /// What is told to a successor of its server, where there may be one.
+    pub(super) fn memory(&mut self) -> Option<&mut dyn Memory> {
+        #[cfg(any(test, feature = "sentinel"))]
+        if let Some(memory) = &mut self.succession.memory {
+            return Some(&mut **memory);
+        }
+        None
+    }
+
+    /// Until when others may still grant leases by the server before this one.
+    pub(super) fn settles_at(&self) -> Option<Moment> {
+        #[cfg(any(test, feature = "sentinel"))]
+        return Some(self.succession.settles_at);
+        #[cfg(not(any(test, feature = "sentinel")))]
+        None
     }
 
     /// The connection of a handshake that is over takes the place of the one before.

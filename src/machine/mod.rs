@@ -68,8 +68,10 @@ mod line;
 mod link;
 #[cfg(any(test, feature = "credentials"))]
 mod login;
+#[cfg(any(test, feature = "sentinel"))]
 mod moves;
 mod owner;
+#[cfg(any(test, feature = "takeover"))]
 mod parting;
 mod place;
 #[cfg_attr(not(any(test, feature = "grace")), path = "reign/off.rs")]

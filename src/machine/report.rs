@@ -286,7 +286,7 @@ impl Machine {
                 Said::Reignless(link.met.said().map_or(b"", |it| it))
             }
             None => match link.refusal_of_locks(now) {
-                Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {
+                Some(Failing::Quarantined(wait)) if Some(link.votes_at) == link.settles_at() => {
                     Said::Settling(wait)
                 }
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),

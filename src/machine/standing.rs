@@ -54,7 +54,7 @@ impl Machine {
             let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
             (link.sighting, is_another) = (Some(sighting), other);
         }
-        link.votes_at = link.settles_at.max(now);
+        link.votes_at = link.settles_at().map_or(now, |at| at.max(now));
         link.warnings = warnings(info).collect();
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;

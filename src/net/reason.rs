@@ -35,6 +35,7 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
+    #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
     }
