@@ -282,7 +282,7 @@ impl Machine {
 
     /// A server knows of an owner that another holds the lock.
     pub(super) fn is_contended(&mut self, id: LeaseId) {
-        self.tell(id, Event::Contended);
+        self.tell(id, &Event::Contended);
     }
 
     /// A request goes on because a server told something.
@@ -290,14 +290,15 @@ impl Machine {
         self.counts.woken += 1;
     }
 
-    pub(super) fn tell(&mut self, id: LeaseId, event: impl FnOnce(Names) -> Event) {
+    #[inline(never)]
+    pub(super) fn tell(&mut self, id: LeaseId, event: &dyn Fn(Names) -> Event) {
         if let Some(lease) = self.leases.get(id) {
             self.effects.push(Effect::Tell(event(lease.names.clone())));
         }
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {
-        self.tell(id, |names| Event::Renewed(id, names, now.since(asked_at)));
+        self.tell(id, &|names| Event::Renewed(id, names, now.since(asked_at)));
     }
 
     /// How a lease stands; none where it is not granted.

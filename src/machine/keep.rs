@@ -100,7 +100,7 @@ impl Machine {
 
     fn tell_that_it_renews(&mut self, id: LeaseId, what: Extending) {
         if cfg!(any(test, feature = "_renewals")) && what == Extending::Renewal {
-            self.tell(id, |_| Event::Renews(id));
+            self.tell(id, &|_| Event::Renews(id));
         }
     }
 
@@ -297,7 +297,7 @@ impl Machine {
             self.wake(id);
         }
         if what == Extending::Renewal {
-            self.tell(id, |names| Event::RenewalFailed(id, names));
+            self.tell(id, &|names| Event::RenewalFailed(id, names));
         }
     }
 
@@ -395,7 +395,7 @@ impl Machine {
             lease.let_expire(why);
             let told = lease.told_of_loss.drain(..);
             self.effects.extend(told.map(Effect::Wake));
-            self.tell(id, |names| Event::Lost(id, names, why));
+            self.tell(id, &|names| Event::Lost(id, names, why));
             self.call_next(id, now);
         }
         self.wake(id);

@@ -294,6 +294,19 @@ impl Lease {
         replicas.filter(move |(_, replica)| usize::from(replica.link) == link).map(|(at, _)| at)
     }
 
+    /// The replicas, one bit each, of which the servers have this.
+    pub(super) fn bits(&self, has: Has) -> u64 {
+        let all = (0_u64..).zip(&self.replicas);
+        all.fold(0, |bits, (at, replica)| bits | u64::from(replica.has == has) << at)
+    }
+
+    /// When servers answered on which connection is known from others of the same lock.
+    pub(super) fn has_met(&mut self, others: &[Replica]) {
+        for (replica, other) in self.replicas.iter_mut().zip(others) {
+            (replica.generation, replica.answered_at) = (other.generation, other.answered_at);
+        }
+    }
+
     /// Whether some server may have something of it.
     pub(super) fn is_exposed(&self) -> bool {
         self.replicas.iter().any(|replica| replica.has != Has::Nothing)

@@ -123,7 +123,7 @@ pub(crate) use self::kind::{Alone, FENCED, Kind, Means, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
 #[cfg(any(test, feature = "grace"))]
 pub(crate) use self::reign::Grace;
-pub(crate) use self::report::Said;
+pub(crate) use self::report::{Said, ServerAnswer};
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routing::{Redirect, Routing};
 pub(crate) use self::script::{Script, Scripts};

@@ -214,9 +214,7 @@ impl Machine {
         (aside.asked_at, aside.entry) = (lease.asked_at, lease.entry.take());
         aside.planned = pointless_at(lease, &self.settings);
         // For a report.
-        for (fresh, known) in lease.replicas.iter_mut().zip(&aside.replicas) {
-            (fresh.generation, fresh.answered_at) = (known.generation, known.answered_at);
-        }
+        lease.has_met(&aside.replicas);
         let aside = self.insert(aside);
         self.give_back(aside, now);
     }
@@ -387,10 +385,7 @@ impl Machine {
         if granted | denied | failed == 0 && count(asked) == servers {
             return;
         }
-        let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (at, replica)| {
-            let is_untouched = replica.has == Has::Nothing;
-            all | u64::from(is_untouched) << at
-        });
+        let untouched = lease.bits(Has::Nothing);
         let end = match quorum.verdict(0, count((denied | untouched) & !granted)) {
             Verdict::Lost if servers == 1 => End::Lost(Loss::Gone),
             Verdict::Lost => End::Lost(Loss::NoQuorum),

@@ -232,10 +232,13 @@ impl Machine {
         ServerAnswer { link, said, round_trip }
     }
 
-    /// Those that have no connection, by their numbers, and why.
-    pub(crate) fn unmet(&self) -> impl Iterator<Item = (usize, Said<'_>)> {
+    /// Those that have no connection, and why.
+    pub(crate) fn unmet(&self) -> impl Iterator<Item = ServerAnswer<'_>> {
         let unmet = self.links.iter().enumerate().filter(|(_, link)| !link.is_ready());
-        unmet.map(|(server, link)| (server, Said::Unreached(link.fault.as_ref())))
+        unmet.map(|(link, it)| {
+            let said = Said::Unreached(it.fault.as_ref());
+            ServerAnswer { link, said, round_trip: None }
+        })
     }
 
     fn said<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> Said<'a> {
