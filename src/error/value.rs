@@ -51,6 +51,9 @@ impl Mark<'_> {
     /// What stands behind the format; none where nothing is said.
     pub(crate) fn text(self) -> Option<String> {
         let Self { lock_delay, fingerprint, priority, label } = self;
+        if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
+            return None;
+        }
         let delay = lock_delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
         let priority = Some(priority).filter(|priority| *priority > 0);
         let parts: [(_, Option<&dyn fmt::Display>); 4] = [
@@ -65,7 +68,7 @@ impl Mark<'_> {
                 text += &format!("{mark}{part}");
             }
         }
-        Some(text).filter(|text| !text.is_empty())
+        Some(text)
     }
 }
 

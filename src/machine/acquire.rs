@@ -34,60 +34,6 @@ pub(crate) struct Options {
     pub(crate) said: Box<[u8]>,
 }
 
-impl Lease {
-    /// One of which nothing is asked yet.
-    #[inline(never)]
-    pub(super) fn new(
-        options: Options,
-        owner: Owner,
-        retry: RetryState,
-        attempt: Attempt,
-        replicas: Box<[Replica]>,
-        now: Moment,
-    ) -> Self {
-        let Options { kind, names, words, term, bounds, is_renewed, .. } = options;
-        Self {
-            kind,
-            names,
-            words,
-            owner,
-            predecessor: None,
-            term,
-            bounded: Bounded::new(bounds),
-            phase: Phase::InLine,
-            is_renewed,
-            is_watched: false,
-            is_told: false,
-            news_at: NEVER,
-            round: 0,
-            asked_at: now,
-            votes: Votes::default(),
-            attempt,
-            tally: Tally::new(Verdict::Pending),
-            retry,
-            defers: false,
-            setback: None,
-            entry: None,
-            scouts_for: None,
-            token: 0,
-            granted_at: now,
-            relay: Relay::default(),
-            extending: Extending::Nothing,
-            late_at: now,
-            extended: 0,
-            counted: None,
-            failed: 0,
-            due: now,
-            planned: now,
-            replicas,
-            waker: None,
-            said: Vec::new(),
-            end: None,
-            told_of_loss: Vec::new(),
-        }
-    }
-}
-
 impl Machine {
     /// A request begins. The handle keeps the name.
     pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
@@ -108,21 +54,74 @@ impl Machine {
     }
 
     /// Nothing is asked yet.
-    pub(super) fn begin(&mut self, options: Options, now: Moment) -> LeaseId {
+    pub(super) fn begin(&mut self, mut options: Options, now: Moment) -> LeaseId {
         let settings = &self.settings;
         let kind = settings.kind(options.kind, options.is_fair);
-        let Options { term, wait, retry, is_fair, .. } = options;
+        options.kind = kind;
+        let Options { term, wait, retry, .. } = options;
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
         let replicas = self.replicas_of(kind, &options.names, &options.words);
         let settings = &self.settings;
         let owner = Owner::new((settings.owner_id)(), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
-        let attempt = Attempt::begin(self.conditions(kind, term, &retry, replicas.len()), None);
-        let options = Options { kind, ..options };
-        let mut lease = Lease::new(options, owner, retry, attempt, replicas, now);
-        lease.defers = kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits());
-        lease.planned = now.after(settings.timeout);
-        self.insert(lease)
+        let planned = now.after(settings.timeout);
+        self.add(options, owner, retry, replicas, planned, now)
+    }
+
+    /// A lease of this owner is there, of which nothing is asked yet.
+    #[inline(never)]
+    pub(super) fn add(
+        &mut self,
+        options: Options,
+        owner: Owner,
+        retry: RetryState,
+        replicas: Box<[Replica]>,
+        planned: Moment,
+        now: Moment,
+    ) -> LeaseId {
+        let Options { kind, names, words, term, bounds, is_renewed, is_fair, .. } = options;
+        let conditions = self.conditions(kind, term, &retry, replicas.len());
+        let lease = Lease {
+            kind,
+            names,
+            words,
+            owner,
+            predecessor: None,
+            term,
+            bounded: Bounded::new(bounds),
+            phase: Phase::InLine,
+            is_renewed,
+            is_watched: false,
+            is_told: false,
+            news_at: NEVER,
+            round: 0,
+            asked_at: now,
+            votes: Votes::default(),
+            attempt: Attempt::begin(conditions, None),
+            tally: Tally::new(Verdict::Pending),
+            retry,
+            defers: kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits()),
+            setback: None,
+            entry: None,
+            scouts_for: None,
+            token: 0,
+            granted_at: now,
+            relay: Relay::default(),
+            extending: Extending::Nothing,
+            late_at: now,
+            extended: 0,
+            counted: None,
+            failed: 0,
+            due: now,
+            planned,
+            replicas,
+            waker: None,
+            said: Vec::new(),
+            end: None,
+            told_of_loss: Vec::new(),
+        };
+        self.note(planned);
+        self.leases.insert(lease, planned)
     }
 
     /// One for each server.

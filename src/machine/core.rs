@@ -250,13 +250,6 @@ impl Machine {
         }
     }
 
-    /// A lease is there, and is looked at then.
-    pub(super) fn insert(&mut self, lease: Lease) -> LeaseId {
-        let planned = lease.planned;
-        self.note(planned);
-        self.leases.insert(lease, planned)
-    }
-
     /// The caller is to be woken. Wakers of one task may look like others' ([`Waker::will_wake`] is a guess), so the one
     /// before is not woken for that.
     pub(super) fn wait_for(&mut self, id: LeaseId, waker: &Waker) {

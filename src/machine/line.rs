@@ -199,8 +199,12 @@ impl Lines {
         self.by_name.get(key)
     }
 
-    #[inline(never)]
     fn of_mut(&mut self, names: &Names) -> Option<&mut Line> {
+        if self.is_empty() { None } else { self.known(names) }
+    }
+
+    #[inline(never)]
+    fn known(&mut self, names: &Names) -> Option<&mut Line> {
         self.by_name.get_mut(names.lock())
     }
 

@@ -5,6 +5,7 @@
 
 use std::task::{Context, Poll};
 
+use super::acquire::Options;
 use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
@@ -202,20 +203,20 @@ impl Machine {
             return;
         }
         // A late answer to this owner's question is none to what another owner of the lease has asked.
-        let round = lease.round;
         lease.round += 1;
         // Of as many servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
         let fresh = spare.unwrap_or_else(|| lease.replicas.iter().map(Replica::fresh).collect());
         let replicas = std::mem::replace(&mut lease.replicas, fresh);
-        let options = lease.another_attempt();
-        let mut aside = Lease::new(options, owner, lease.retry, lease.attempt, replicas, now);
-        (aside.phase, aside.is_renewed, aside.round) = (Phase::GivingBack, false, round);
-        (aside.asked_at, aside.entry) = (lease.asked_at, lease.entry.take());
-        aside.planned = pointless_at(lease, &self.settings);
         // For a report.
-        lease.has_met(&aside.replicas);
-        let aside = self.insert(aside);
+        lease.has_met(&replicas);
+        let options = Options { is_renewed: false, ..lease.another_attempt() };
+        let (entry, retry, asked_at) = (lease.entry.take(), lease.retry, lease.asked_at);
+        let until = pointless_at(lease, &self.settings);
+        let aside = self.add(options, owner, retry, replicas, until, now);
+        if let Some(lease) = self.leases.get_mut(aside) {
+            (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
+        }
         self.give_back(aside, now);
     }
 
