@@ -146,6 +146,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// One link to each of these addresses.
+    #[inline(never)]
     pub(crate) fn new(
         addresses: impl IntoIterator<Item = String>,
         settings: Settings,
