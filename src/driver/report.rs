@@ -13,7 +13,7 @@ use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
 #[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
-use crate::machine::{Fault, LeaseId, Machine, Said, ServerAnswer, scripts_within};
+use crate::machine::{Fault, Kept, LeaseId, Machine, Said, ServerAnswer, scripts_within};
 use crate::names::Names;
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -197,12 +197,12 @@ impl Servers {
             |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
         match said {
             Said::Granted => Vote::Granted,
-            Said::Seized(value, pttl) => Vote::TakenOver(holder(value, *pttl)),
-            Said::Held(None) => Vote::Held(None),
-            Said::Held(Some((value, pttl))) => Vote::Held(Some(holder(value, *pttl))),
-            Said::Queued(waiting) => Vote::Queued { waiting: *waiting },
-            Said::Stale => Vote::Stale,
-            Said::NotOwned => Vote::NotOwned,
+            Said::Kept(Kept::Seized(value, pttl)) => Vote::TakenOver(holder(value, *pttl)),
+            Said::Kept(Kept::Taken) => Vote::Held(None),
+            Said::Kept(Kept::Held(value, pttl)) => Vote::Held(Some(holder(value, *pttl))),
+            Said::Kept(Kept::Queued(waiting)) => Vote::Queued { waiting: *waiting },
+            Said::Kept(Kept::Stale) => Vote::Stale,
+            Said::Kept(Kept::NotOwned) => Vote::NotOwned,
             Said::Pending => Vote::Pending,
             _ => {
                 let reason = self.reason(said, refusal, why);
@@ -221,7 +221,9 @@ impl Servers {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
             #[cfg(any(test, feature = "sharing"))]
-            Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
+            Said::Kept(Kept::Unlike(theirs, ours)) => {
+                Reason::OtherLimit { theirs: *theirs, ours: *ours }
+            }
             Said::Late(within, greeting) => Reason::NoReply(NetFault::of_late(*within, *greeting)),
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),

@@ -107,7 +107,7 @@ mod watch;
 mod world;
 
 pub(crate) use self::acquire::Options;
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::{Answer, Kept};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::calls::{Call, Called};
 pub(crate) use self::command::{Command, Memory};

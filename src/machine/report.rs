@@ -25,21 +25,9 @@ pub(crate) struct ServerAnswer<'a> {
 
 pub(crate) enum Said<'a> {
     Granted,
-    /// The lock was another's until then: of which value, and for how many milliseconds more.
-    Seized(&'a [u8], i64),
-    /// The lock is not, or no longer, the owner's that asks, or that it is to be taken from.
-    NotOwned,
-    /// The lock is another's: of which value, and for how many milliseconds more.
-    Held(Option<(&'a [u8], i64)>),
-    /// The lock is free, and others wait for it.
-    Queued(u64),
-    /// The token is too small, or too far ahead.
-    Stale,
+    /// More than that, or something else.
+    Kept(&'a Kept),
     Refused(&'a [u8]),
-    /// Others have it in another way than the one that is asked for: the numbers of both.
-    Unlike(u64, u64),
-    /// A reply that the question does not have.
-    Unexpected,
     /// It has not answered yet.
     Pending,
     /// The answer did not come in this time. The first of its connection took as long as the second, where it was waited for
@@ -212,20 +200,7 @@ impl Machine {
     fn answer<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> ServerAnswer<'a> {
         let (said, link) = (self.said(lease, at, now), lease.link(at));
         let at = lease.replicas[at].answered_at;
-        #[cfg(any(test, feature = "grace"))]
-        if let Said::Graced(..) = said {
-            return ServerAnswer { link, said, round_trip: None };
-        }
-        let is_answer = !matches!(
-            said,
-            Said::Pending
-                | Said::Late(..)
-                | Said::Unknown(_)
-                | Said::Quarantined(_)
-                | Said::Settling(_)
-                | Said::LeftOut(_)
-                | Said::Unreached(_)
-        );
+        let is_answer = matches!(said, Said::Granted | Said::Kept(_) | Said::Refused(_));
         // While a request waits at one server, what others said before stands.
         let is_answer = is_answer && at >= lease.asked_at && !lease.is_given_back();
         let round_trip = is_answer.then(|| at.since(lease.asked_at));
@@ -252,17 +227,11 @@ impl Machine {
             return Said::Unreached(link.fault.as_ref());
         }
         match kept {
-            Some(Kept::Seized(value, pttl)) => Said::Seized(value, *pttl),
+            Some(kept @ Kept::Seized(..)) => Said::Kept(kept),
             _ if votes.granted & bit != 0 => Said::Granted,
-            Some(Kept::NotOwned) => Said::NotOwned,
-            Some(Kept::Held(value, pttl)) => Said::Held(Some((value, *pttl))),
-            Some(Kept::Taken) => Said::Held(None),
-            Some(Kept::Queued(waiting)) => Said::Queued(*waiting),
-            Some(Kept::Stale) => Said::Stale,
             Some(Kept::Refused(text)) => Said::Refused(text),
-            Some(Kept::Unlike(theirs, ours)) => Said::Unlike(*theirs, *ours),
-            Some(Kept::Unexpected) => Said::Unexpected,
-            None if votes.denied & bit != 0 => Said::Held(None),
+            Some(kept) => Said::Kept(kept),
+            None if votes.denied & bit != 0 => Said::Kept(&Kept::Taken),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,
             #[cfg(any(test, feature = "grace"))]
             None if self.grace(lease.link(at), now).is_some() => {
