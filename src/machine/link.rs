@@ -1,4 +1,4 @@
-//! What leads to one server, by one connection after the other.
+//! What leads to one server, by one connection after the other: what is known of it beside what is said ([`Talk`]).
 
 use std::mem;
 use std::time::Duration;

@@ -30,7 +30,7 @@
 //! # A link
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `link` the commands and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
+//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `talk` the commands of one connection and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
 //! replies by which a command goes out again, `breaker` which servers are left out for a while, `fault` why there is no connection, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 

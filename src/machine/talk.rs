@@ -1,4 +1,4 @@
-//! One connection to one server: what is to be sent, what is waited for, and what proves a reply.
+//! What is said on one connection, from its handshake on: what is to be sent, what is waited for, and what proves a reply.
 //!
 //! A reply does not name its command: it belongs to the command at its place, where none was lost on the way and none
 //! was added (safety rule 13). So each script is given a *stamp*, a number that no other command of the connection has,
