@@ -134,7 +134,7 @@ pub(crate) enum Kept {
     Taken,
     /// It was a grant: the lock was another's until then.
     Seized(Box<[u8]>, i64),
-    /// The lock is free, and so many wait for it.
+    /// The lock is free, and this number waits for it.
     Queued(u64),
     /// The token is too small, or too far ahead.
     Stale,

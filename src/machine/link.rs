@@ -52,7 +52,7 @@ pub(super) struct Link {
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
     #[cfg(any(test, feature = "sentinel"))]
-    pub(super) succession: super::moves::Succession,
+    pub(super) succession: super::session::Succession,
     pub(super) breaker: Breaker,
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
@@ -79,7 +79,7 @@ impl Link {
             votes_at: dial_at,
             ready_at: dial_at,
             #[cfg(any(test, feature = "sentinel"))]
-            succession: super::moves::Succession::default(),
+            succession: super::session::Succession::default(),
             breaker: Breaker::default(),
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,

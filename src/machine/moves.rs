@@ -12,15 +12,6 @@ use super::link::State;
 use super::talk::To;
 use crate::policy::Moment;
 
-/// Of a link whose server changes.
-#[derive(Default)]
-pub(super) struct Succession {
-    pub(super) memory: Option<Box<dyn Memory>>,
-    /// It leads to another server since, which has still to be met, and may not vote before this.
-    is_elsewhere: bool,
-    pub(super) settles_at: Moment,
-}
-
 impl Machine {
     /// From here on the link remembers what it tells.
     pub(crate) fn remembers(&mut self, server: usize, memory: Box<dyn Memory>) {
