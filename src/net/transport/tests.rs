@@ -5,9 +5,13 @@ use super::*;
 #[test]
 fn an_address_is_spelt_as_the_standard_library_spells_it() {
     // Each group is zero, or not, or more than one digit.
-    let number = |digits: u32, at: u32| [0, 1, 0x2a0f][digits as usize / 3_usize.pow(at) % 3];
-    for digits in 0..3_u32.pow(8) {
-        let ip = Ipv6Addr::from(std::array::from_fn::<u16, 8, _>(|at| number(digits, at as u32)));
+    for shape in 0..3_usize.pow(8) {
+        let mut rest = shape;
+        let ip = Ipv6Addr::from(std::array::from_fn::<u16, 8, _>(|_| {
+            let group = [0, 1, 0x2a0f][rest % 3];
+            rest /= 3;
+            group
+        }));
         let at = SocketAddr::new(ip.into(), 6379);
         assert_eq!(Address::from(at).to_string(), at.to_string());
     }
