@@ -211,11 +211,13 @@ impl Names {
     }
 
     /// The key of the lock's shares.
+    #[cfg(any(test, feature = "inspect", feature = "sharing"))]
     pub(crate) fn shares(&self) -> Key {
         self.beside(SHARES_SUFFIX)
     }
 
     /// Those of one of the locks that stand for the permits of a semaphore of this name.
+    #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn permit(&self, number: u32) -> Self {
         let lock = self.beside(format!(":{number}{PERMIT_SUFFIX}").as_bytes());
         let length = u16::try_from(lock.len()).expect("names are short");

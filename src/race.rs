@@ -66,6 +66,7 @@ impl<F: Future + Unpin> Future for Timeout<F> {
 }
 
 /// The output of a caller's future, or nothing where it panics: that would end the task that it is polled in.
+#[cfg(any(test, feature = "credentials", feature = "streams"))]
 pub(crate) fn caught<F: Future + Unpin>(
     mut future: F,
 ) -> impl Future<Output = Option<F::Output>> + Unpin {

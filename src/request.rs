@@ -100,6 +100,7 @@ impl LockRequest<Fenced> {
     }
 
     /// For several locks, which are acquired in this way.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Way) -> Self {
         self.asked.way = Some(way);
         self

@@ -118,12 +118,18 @@ impl Frame {
 
     /// The value without the attributes that precede it.
     #[must_use]
+    #[inline]
     pub fn value(&self) -> &Self {
-        let mut frame = self;
-        while let Self::Attributed { value, .. } = frame {
-            frame = value;
+        match self {
+            Self::Attributed { value, .. } => value.bare(),
+            bare => bare,
         }
-        frame
+    }
+
+    /// Hardly any server says something about a value.
+    #[cold]
+    fn bare(&self) -> &Self {
+        self.value()
     }
 
     /// As [`Frame::value`], to be changed.

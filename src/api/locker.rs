@@ -82,6 +82,7 @@ impl Locker {
     }
 
     /// Whether one server decides alone.
+    #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn is_single(&self) -> bool {
         self.driver.votes() == 1
     }
@@ -95,6 +96,13 @@ impl Locker {
         false
     }
 
+    #[cfg(any(
+        test,
+        feature = "groups",
+        feature = "sharing",
+        feature = "election",
+        feature = "family"
+    ))]
     pub(crate) fn command_timeout(&self) -> Duration {
         self.driver.look(|machine| machine.settings().timeout)
     }

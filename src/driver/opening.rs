@@ -21,7 +21,6 @@ use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
-use crate::net::reason::Reason;
 use crate::net::streams::Connector;
 use crate::net::tls::Client;
 use crate::net::transport::{
@@ -56,8 +55,7 @@ impl From<Fault> for Unopened {
 impl From<OpenError> for Unopened {
     #[inline(never)]
     fn from(why: OpenError) -> Self {
-        let kind = Reason::NoConnection(why.clone()).kind();
-        let is_lasting = matches!(kind, FailureKind::Auth | FailureKind::Misuse);
+        let is_lasting = matches!(why.kind(), FailureKind::Auth | FailureKind::Misuse);
         Self { fault: Fault::Undialled { is_lasting }, why: Some(why) }
     }
 }
@@ -80,8 +78,7 @@ impl Unopened {
         if let Some(said) = failed.iter().position(is_said) {
             return failed.swap_remove(said).1;
         }
-        let errors = failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)));
-        OpenError::of_all(errors.collect()).into()
+        OpenError::of_all(failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)))).into()
     }
 }
 

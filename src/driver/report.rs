@@ -13,7 +13,7 @@ use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
 #[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing;
-use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
+use crate::machine::{Fault, Kept, LeaseId, Machine, Said, ServerAnswer, scripts_within};
 use crate::names::Names;
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -113,20 +113,30 @@ impl Servers {
         id: LeaseId,
         why: &dyn Fn(usize) -> Option<OpenError>,
     ) -> Report {
-        let servers = machine.report(id, clock::now());
-        let report = servers.map(|answer| {
-            let refusal = |text: &[u8]| match answer.said {
-                #[cfg(any(test, feature = "grace"))]
-                Said::Reignless(_) => refusal_to_reign(machine, answer.link, text),
-                _ => refusal(machine, Some(id), text),
-            };
-            ServerReport {
-                server: machine.address(answer.link).to_owned(),
-                vote: self.vote_of(&answer.said, &refusal, &|| why(answer.link)),
-                round_trip: answer.round_trip,
-            }
-        });
-        Report { servers: report.collect() }
+        let answers = machine.report(id, clock::now());
+        let servers = answers.map(|answer| self.server(machine, Some(id), &answer, why));
+        Report { servers: servers.collect() }
+    }
+
+    /// What an answer says to people; of the question of this lease, if it is of one.
+    #[inline(never)]
+    fn server(
+        &self,
+        machine: &Machine,
+        id: Option<LeaseId>,
+        answer: &ServerAnswer<'_>,
+        why: &dyn Fn(usize) -> Option<OpenError>,
+    ) -> ServerReport {
+        let refusal = |text: &[u8]| match answer.said {
+            #[cfg(any(test, feature = "grace"))]
+            Said::Reignless(_) => refusal_to_reign(machine, answer.link, text),
+            _ => refusal(machine, id, text),
+        };
+        ServerReport {
+            server: machine.address(answer.link).to_owned(),
+            vote: self.vote_of(&answer.said, &refusal, &|| why(answer.link)),
+            round_trip: answer.round_trip,
+        }
     }
 
     /// Nobody can ask any of them.
@@ -147,13 +157,9 @@ impl Servers {
         why: &dyn Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let links = self.links(machine);
-        let unmet = machine.unmet().filter(|(link, _)| links.contains(link));
-        let unmet = unmet.map(|(link, said)| ServerReport {
-            server: machine.address(link).to_owned(),
-            vote: self.vote_of(&said, &ServerError::new, &|| why(link)),
-            round_trip: None,
-        });
-        Report { servers: unmet.collect() }
+        let unmet = machine.unmet().filter(|answer| links.contains(&answer.link));
+        let servers = unmet.map(|answer| self.server(machine, None, &answer, why));
+        Report { servers: servers.collect() }
     }
 
     /// What became of the leases that a machine had when it was shut down, and what else it owes.
@@ -191,12 +197,12 @@ impl Servers {
             |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
         match said {
             Said::Granted => Vote::Granted,
-            Said::Seized(value, pttl) => Vote::TakenOver(holder(value, *pttl)),
-            Said::Held(None) => Vote::Held(None),
-            Said::Held(Some((value, pttl))) => Vote::Held(Some(holder(value, *pttl))),
-            Said::Queued(waiting) => Vote::Queued { waiting: *waiting },
-            Said::Stale => Vote::Stale,
-            Said::NotOwned => Vote::NotOwned,
+            Said::Kept(Kept::Seized(value, pttl)) => Vote::TakenOver(holder(value, *pttl)),
+            Said::Kept(Kept::Taken) => Vote::Held(None),
+            Said::Kept(Kept::Held(value, pttl)) => Vote::Held(Some(holder(value, *pttl))),
+            Said::Kept(Kept::Queued(waiting)) => Vote::Queued { waiting: *waiting },
+            Said::Kept(Kept::Stale) => Vote::Stale,
+            Said::Kept(Kept::NotOwned) => Vote::NotOwned,
             Said::Pending => Vote::Pending,
             _ => {
                 let reason = self.reason(said, refusal, why);
@@ -215,7 +221,9 @@ impl Servers {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
             #[cfg(any(test, feature = "sharing"))]
-            Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
+            Said::Kept(Kept::Unlike(theirs, ours)) => {
+                Reason::OtherLimit { theirs: *theirs, ours: *ours }
+            }
             Said::Late(within, greeting) => Reason::NoReply(NetFault::of_late(*within, *greeting)),
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),

@@ -31,6 +31,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// Credentials of an ACL user.
+    #[cfg(any(test, feature = "credentials"))]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), ..Self::password(password) }
     }
@@ -43,6 +44,7 @@ impl Credentials {
     /// Sets how long these credentials are valid, from before the provider was called. After 5/8 to 6/8
     /// of that time the provider is called again, and the connection logs in again. By default a login
     /// lasts as long as its connection.
+    #[cfg(any(test, feature = "credentials"))]
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }

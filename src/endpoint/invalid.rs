@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::policy::parts::lower;
+
 const SCHEMES: &str = "redis://, redis+unix://, redis-cluster:// or redis-sentinel://, or for TLS \
                        rediss://, rediss-cluster:// or rediss-sentinel:// (or with valkey in the \
                        place of redis)";
@@ -198,7 +200,7 @@ impl InvalidEndpoint {
     pub(super) fn scheme(scheme: &str) -> Self {
         let is_letter =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        match scheme.to_ascii_lowercase().as_str() {
+        match lower(scheme).as_str() {
             #[cfg(not(unix))]
             "redis+unix" | "valkey+unix" | "unix" => Self::UnixUnsupported,
             // Beyond this syntax it may be a user and password in front of an "://" of their own.

@@ -7,6 +7,7 @@ use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
 use crate::endpoint::host;
 use crate::net::transport::Address;
 use crate::policy::number;
+use crate::policy::parts::parted;
 
 /// What stands behind `://`, cut at its delimiters and not yet judged.
 pub(super) struct Pieces<'a> {
@@ -188,7 +189,10 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
 
 /// What stands in brackets. Before a zone the `%` is percent-encoded, where somebody has read RFC 6874.
 fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
-    let host = text.replacen("%25", "%", 1);
+    let host = match parted(text, "%25") {
+        Some((address, zone)) => format!("{address}%{zone}"),
+        None => text.to_owned(),
+    };
     let is_it = host.contains(':') && host::read(host.as_bytes()).is_some();
     if is_it { Ok(host) } else { Err(InvalidEndpoint::Ipv6) }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 use super::pieces::Pieces;
 use super::server::PORT;
 use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
-use crate::policy::parts::parted;
+use crate::net::transport::Address;
+use crate::policy::parts::{lower, parted};
 
 /// What a URL leads to:
 ///
@@ -42,10 +43,17 @@ impl Target {
         let (scheme, rest) = parted(url, "://").ok_or(InvalidEndpoint::MissingScheme)?;
         let pieces = Pieces::split(rest);
         match canonical(scheme).as_str() {
-            "redis" => server(&pieces?, false),
-            "rediss" => server(&pieces?, true),
+            scheme @ ("redis" | "rediss") => {
+                let pieces = pieces?;
+                let (address, database) = (pieces.address(PORT)?, pieces.database()?);
+                server(&pieces, address, database, scheme == "rediss")
+            }
             #[cfg(unix)]
-            "redis+unix" | "unix" => socket(&pieces?),
+            "redis+unix" | "unix" => {
+                let pieces = pieces?;
+                let (address, database) = (pieces.socket()?, pieces.database_in_query()?);
+                server(&pieces, address, database.unwrap_or(0), false)
+            }
             "redis-cluster" => Seeds::parse(&pieces?, false).map(Self::Cluster),
             "rediss-cluster" => Seeds::parse(&pieces?, true).map(Self::Cluster),
             "redis-sentinel" => Watched::parse(&pieces?, false).map(Self::Sentinel),
@@ -71,26 +79,22 @@ impl Target {
 
 /// The scheme in lower case, and as Redis's where it is Valkey's name for the same.
 fn canonical(scheme: &str) -> String {
-    let scheme = scheme.to_ascii_lowercase();
+    let scheme = lower(scheme);
     match scheme.strip_prefix("valkey") {
         Some(kind) => format!("redis{kind}"),
         None => scheme,
     }
 }
 
-fn server(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
-    let address = pieces.address(PORT)?;
-    let database = pieces.database()?;
+/// One server, at the address and with the database that the URL has in their places.
+fn server(
+    pieces: &Pieces<'_>,
+    address: Address,
+    database: u32,
+    tls: bool,
+) -> Result<Target, InvalidEndpoint> {
     let login = pieces.credentials()?.map(Login::Fixed);
     Ok(Target::Server(Endpoint { address, login, database, tls }))
-}
-
-#[cfg(unix)]
-fn socket(pieces: &Pieces<'_>) -> Result<Target, InvalidEndpoint> {
-    let address = pieces.socket()?;
-    let database = pieces.database_in_query()?.unwrap_or(0);
-    let login = pieces.credentials()?.map(Login::Fixed);
-    Ok(Target::Server(Endpoint { address, login, database, tls: false }))
 }
 
 /// As a URL without the password.

@@ -1,5 +1,6 @@
 //! The value under a lock's key, as people are told of it: `lock/owner.rs` says of what it consists.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Configured, Holder, Shared};
@@ -53,15 +54,18 @@ impl Mark<'_> {
         if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
             return None;
         }
-        let delay = lock_delay
-            .map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX).to_string());
-        let priority = (priority > 0).then(|| priority.to_string());
+        let delay = lock_delay.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let priority = Some(priority).filter(|priority| *priority > 0);
+        let parts: [(_, Option<&dyn fmt::Display>); 4] = [
+            ('+', delay.as_ref().map(|it| it as _)),
+            ('@', fingerprint.as_ref().map(|it| it as _)),
+            ('!', priority.as_ref().map(|it| it as _)),
+            (':', label.as_ref().map(|it| it as _)),
+        ];
         let mut text = String::new();
-        for (mark, part) in
-            [("+", delay.as_deref()), ("@", fingerprint), ("!", priority.as_deref()), (":", label)]
-        {
+        for (mark, part) in parts {
             if let Some(part) = part {
-                text = text + mark + part;
+                text += &format!("{mark}{part}");
             }
         }
         Some(text)

@@ -54,17 +54,33 @@ impl Machine {
     }
 
     /// Nothing is asked yet.
-    pub(super) fn begin(&mut self, options: Options, now: Moment) -> LeaseId {
-        let Options { kind, names, words, term, bounds, wait, retry, is_renewed, is_fair, said } =
-            options;
+    pub(super) fn begin(&mut self, mut options: Options, now: Moment) -> LeaseId {
         let settings = &self.settings;
-        let kind = settings.kind(kind, is_fair);
+        let kind = settings.kind(options.kind, options.is_fair);
+        options.kind = kind;
+        let Options { term, wait, retry, .. } = options;
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
-        let replicas = self.replicas_of(kind, &names, &words);
+        let replicas = self.replicas_of(kind, &options.names, &options.words);
         let settings = &self.settings;
-        let defers = kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits());
-        let owner = Owner::new((settings.owner_id)(), &said);
+        let owner = Owner::new((settings.owner_id)(), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
+        let planned = now.after(settings.timeout);
+        self.add(options, owner, retry, replicas, planned, now)
+    }
+
+    /// A lease of this owner is there, of which nothing is asked yet.
+    #[inline(never)]
+    pub(super) fn add(
+        &mut self,
+        options: Options,
+        owner: Owner,
+        retry: RetryState,
+        replicas: Box<[Replica]>,
+        planned: Moment,
+        now: Moment,
+    ) -> LeaseId {
+        let Options { kind, names, words, term, bounds, is_renewed, is_fair, .. } = options;
+        let conditions = self.conditions(kind, term, &retry, replicas.len());
         let lease = Lease {
             kind,
             names,
@@ -81,10 +97,10 @@ impl Machine {
             round: 0,
             asked_at: now,
             votes: Votes::default(),
-            attempt: Attempt::begin(self.conditions(kind, term, &retry, replicas.len()), None),
+            attempt: Attempt::begin(conditions, None),
             tally: Tally::new(Verdict::Pending),
             retry,
-            defers,
+            defers: kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits()),
             setback: None,
             entry: None,
             scouts_for: None,
@@ -97,14 +113,15 @@ impl Machine {
             counted: None,
             failed: 0,
             due: now,
-            planned: now.after(self.settings.timeout),
+            planned,
             replicas,
             waker: None,
             said: Vec::new(),
             end: None,
             told_of_loss: Vec::new(),
         };
-        self.insert(lease)
+        self.note(planned);
+        self.leases.insert(lease, planned)
     }
 
     /// One for each server.
@@ -322,7 +339,7 @@ impl Machine {
         let Some(lease) = self.leases.get(id).filter(|lease| lease.waits()) else { return };
         let has_refused = |at: &usize| lease.votes.denied & 1 << at != 0;
         let mut refused = (0..lease.replicas.len()).filter(has_refused).peekable();
-        let tells = |at| self.links[lease.link(at)].told.is_tracking;
+        let tells = |at| self.links[lease.link(at)].talk.told.is_tracking;
         if refused.peek().is_some() && !refused.any(tells) {
             let pause = lease.asked_at.after(lease.retry.pause(random()));
             let late_at = lease.patience_ends().max(pause).min(lease.due);
@@ -432,6 +449,7 @@ impl Machine {
     }
 
     /// Its kind is told something else beside the names, and it asks at once where it rests.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn tell_kind(&mut self, id: LeaseId, words: Box<[Box<[u8]>]>, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         (lease.words, lease.defers) = (words, false);
@@ -441,6 +459,7 @@ impl Machine {
     }
 
     /// Whether it waits, and stands behind nobody of this process.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn rests(&self, id: LeaseId) -> bool {
         self.leases.get(id).is_some_and(|lease| matches!(lease.phase, Phase::Resting { .. }))
     }

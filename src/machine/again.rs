@@ -13,10 +13,10 @@
 use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Phase};
-use super::link::{Reply, To, What};
 use super::script::Form;
+use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
-use crate::policy::{Code, Moment, line_of};
+use crate::policy::{Code, Moment, line_of, names_eval};
 
 impl Machine {
     /// Hears of an error, whichever command it answers; whether the command went out again.
@@ -25,7 +25,7 @@ impl Machine {
         let text = reply.frame.error().map(|text| String::from_utf8_lossy(text));
         let text = text.unwrap_or_default();
         let clocked = Form::Clocked(self.settings.scripts.clock);
-        let mut form = self.links[server].form;
+        let mut form = self.links[server].talk.form;
         // How this one is sent.
         let mut its = form.max(Form::Whole);
         match Code::of(&text) {
@@ -50,7 +50,7 @@ impl Machine {
             }
             _ => return false,
         }
-        self.links[server].form = its;
+        self.links[server].talk.form = its;
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
             To::Batch(batch) => {
@@ -69,7 +69,7 @@ impl Machine {
             }
             _ => false,
         };
-        self.links[server].form = form;
+        self.links[server].talk.form = form;
         is_asked
     }
 
@@ -129,12 +129,6 @@ impl Machine {
         }
         true
     }
-}
-
-/// So it is the word by which the script was sent that the server does not know, and no command of a script that may have
-/// run.
-fn names_eval(text: &str) -> bool {
-    has(&text.to_ascii_lowercase(), "eval")
 }
 
 #[cfg(test)]

@@ -127,12 +127,16 @@ impl Answer {
 
 /// What is kept of a reply that says more than that the owner has the lock, apart from the buffer that it was read into.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
+    /// The lock is another's: of which value, and for how many milliseconds more.
     Held(Box<[u8]>, i64),
+    /// As above, and nobody knows of which.
     Taken,
-    /// It was a grant: of this value until then.
+    /// It was a grant: the lock was another's until then.
     Seized(Box<[u8]>, i64),
+    /// The lock is free, and this number waits for it.
     Queued(u64),
+    /// The token is too small, or too far ahead.
     Stale,
     /// It is not, or no longer, the asking owner's.
     NotOwned,

@@ -3,7 +3,7 @@
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Has, Phase, Replica, Votes};
+use super::lease::{Has, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
 
 impl Machine {
@@ -76,14 +76,14 @@ impl Machine {
         let lease = self.leases.get(id)?;
         if let Some(holder) = self.lines.occupant(&lease.names).and_then(|id| self.leases.get(id)) {
             let left = holder.state()?.until()?.since(now);
-            let value =
-                Kept::Held(holder.owner.value().into(), i64::try_from(left.as_millis()).ok()?);
-            let has_key = |(_, replica): &(usize, &Replica)| replica.has == Has::Key;
-            let replicas = holder.replicas.iter().enumerate().filter(has_key).map(|(at, _)| at);
-            let said: Vec<_> = replicas.map(|at| (at, value.clone())).collect();
-            let asked = said.iter().fold(0, |asked, (at, _)| asked | 1 << at);
+            let left_ms = i64::try_from(left.as_millis()).ok()?;
+            let value = Kept::Held(holder.owner.value().into(), left_ms);
+            let asked = holder.bits(Has::Key);
             let lease = self.leases.get_mut(id)?;
-            (lease.said, lease.asked_at) = (said, now);
+            let held = (0..lease.replicas.len()).filter(|at| asked & 1 << at != 0);
+            lease.said.clear();
+            held.for_each(|at| lease.said.push((at, value.clone())));
+            lease.asked_at = now;
             lease.votes = Votes { asked, denied: asked, ..Votes::default() };
             return Some(Setback::Held(Some(left)));
         }
@@ -92,12 +92,10 @@ impl Machine {
         let setback = if is_silent { Setback::Failing } else { first.setback? };
         let (asked_at, votes) = (first.asked_at, first.votes);
         let said = first.said.clone();
-        let met: Vec<_> = first.replicas.iter().map(|it| (it.answered_at, it.generation)).collect();
+        let met = first.replicas.clone();
         let lease = self.leases.get_mut(id)?;
         (lease.said, lease.asked_at, lease.votes) = (said, asked_at, votes);
-        for (replica, met) in lease.replicas.iter_mut().zip(met) {
-            (replica.answered_at, replica.generation) = met;
-        }
+        lease.has_met(&met);
         if is_silent {
             lease.forgets_what_was_said();
         }

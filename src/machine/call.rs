@@ -11,7 +11,7 @@ use super::calls::{Call, Called, State, UnderWay};
 use super::core::{Effect, Happening, Machine};
 use super::ids::CallId;
 use super::lease::Refusal;
-use super::link::Reply;
+use super::talk::Reply;
 use crate::policy::{Failing, Moment};
 
 impl Machine {
@@ -28,7 +28,7 @@ impl Machine {
             Happening::Missed(server, id) => {
                 let Self { links, calls, settings, .. } = self;
                 // Also where nobody waits for this one any more.
-                links[server].brought.clear();
+                links[server].talk.brought.clear();
                 let Some(call) = calls.get_mut(id) else { return false };
                 call.server = server;
                 if !call.may_be_missed() {
@@ -172,7 +172,9 @@ impl Machine {
 
     /// How long the first reply took on the connection where a question was asked last.
     pub(crate) fn greeted_in(&mut self, id: CallId) -> Duration {
-        self.calls.get_mut(id).map_or(Duration::ZERO, |call| self.links[call.server].greeted_in)
+        self.calls
+            .get_mut(id)
+            .map_or(Duration::ZERO, |call| self.links[call.server].talk.greeted_in)
     }
 
     /// Ready once something has happened to the key of a watched question since that was put.
@@ -205,7 +207,7 @@ impl Machine {
 
     /// Whether a server tells of changes to what a watched question reads.
     pub(crate) fn tells(&self, server: usize) -> bool {
-        self.links[server].is_ready() && self.links[server].told.is_tracking
+        self.links[server].is_ready() && self.links[server].talk.told.is_tracking
     }
 
     /// In which time a server may vote that may have forgotten leases; none where it may now, or there is no connection.

@@ -8,9 +8,10 @@ use leasehold_resp::Frame;
 
 use super::effect::Effect;
 use super::ids::CallId;
-use super::link::{Link, REPEATS_MAX, To};
+use super::link::{Link, REPEATS_MAX};
 use super::place::Place;
 use super::script::{Form, Script};
+use super::talk::To;
 use crate::policy::Moment;
 
 /// What a server is asked.
@@ -153,20 +154,20 @@ impl UnderWay {
         }
         let (keys, words) = (slices(&question.keys), slices(&question.words));
         let Some(script) = &question.script else {
-            return link.write(&keys, Place::Any, to, now);
+            return link.talk.write(&keys, Place::Any, to, now);
         };
         // Of several servers the first call on each connection brings the script: the others' answers may decide before a
         // slow one says that it lacks the script, and it would do nothing of what it was asked, each time again.
-        let is_first = !is_alone && !link.brought.contains(&script.digest);
+        let is_first = !is_alone && !link.talk.brought.contains(&script.digest);
         if is_first {
-            link.brought.push(script.digest);
+            link.talk.brought.push(script.digest);
         }
-        let form = link.form;
+        let form = link.talk.form;
         if question.is_whole || is_first {
-            link.form = form.max(Form::Whole);
+            link.talk.form = form.max(Form::Whole);
         }
-        link.call(script, &keys, &words, to, now);
-        link.form = form;
+        link.talk.call(script, &keys, &words, to, now);
+        link.talk.form = form;
     }
 
     /// See [`Machine::wait_for`].

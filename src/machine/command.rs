@@ -55,6 +55,7 @@ impl Command {
     }
 
     /// The same of a script that is seldom called: no server has to know it.
+    #[cfg(any(test, feature = "cluster", feature = "takeover"))]
     pub(crate) fn call_whole(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
         self.form = self.form.max(Form::Whole);
         self.call(script, keys, words);

@@ -16,8 +16,9 @@ use super::ids::{CallId, LeaseId};
 use super::kind::Kind;
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
-use super::link::{Link, Reply};
+use super::link::Link;
 use super::script::Scripts;
+use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
 use crate::policy::{LeaseState, Moment, Quorum, TimerWheel};
@@ -145,6 +146,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// One link to each of these addresses.
+    #[inline(never)]
     pub(crate) fn new(
         addresses: impl IntoIterator<Item = String>,
         settings: Settings,
@@ -186,21 +188,21 @@ impl Machine {
     pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
         let Self { links, next, settings, .. } = self;
         let link = &mut links[link];
-        link.seal(now);
-        if let Some(at) = link.silent_at(settings.timeout * TIMEOUTS_UNTIL_DEAD) {
+        link.talk.seal(now);
+        if let Some(at) = link.talk.silent_at(settings.timeout * TIMEOUTS_UNTIL_DEAD) {
             *next = at.min(*next);
         }
-        &mut link.out
+        &mut link.talk.out
     }
 
     /// Whether there is something to send over a link.
     pub(crate) fn has_output(&self, link: usize) -> bool {
-        !self.links[link].out.is_empty()
+        !self.links[link].talk.out.is_empty()
     }
 
     /// Questions that wait for replies: commands at all servers, where one asks several.
     pub(crate) fn in_flight(&self) -> usize {
-        let commands: usize = self.links.iter().map(Link::in_flight).sum();
+        let commands: usize = self.links.iter().map(|link| link.talk.in_flight()).sum();
         commands / self.settings.quorum.servers()
     }
 
@@ -249,13 +251,6 @@ impl Machine {
         }
     }
 
-    /// A lease is there, and is looked at then.
-    pub(super) fn insert(&mut self, lease: Lease) -> LeaseId {
-        let planned = lease.planned;
-        self.note(planned);
-        self.leases.insert(lease, planned)
-    }
-
     /// The caller is to be woken. Wakers of one task may look like others' ([`Waker::will_wake`] is a guess), so the one
     /// before is not woken for that.
     pub(super) fn wait_for(&mut self, id: LeaseId, waker: &Waker) {
@@ -281,7 +276,7 @@ impl Machine {
 
     /// A server knows of an owner that another holds the lock.
     pub(super) fn is_contended(&mut self, id: LeaseId) {
-        self.tell(id, Event::Contended);
+        self.tell(id, &Event::Contended);
     }
 
     /// A request goes on because a server told something.
@@ -289,14 +284,15 @@ impl Machine {
         self.counts.woken += 1;
     }
 
-    pub(super) fn tell(&mut self, id: LeaseId, event: impl FnOnce(Names) -> Event) {
+    #[inline(never)]
+    pub(super) fn tell(&mut self, id: LeaseId, event: &dyn Fn(Names) -> Event) {
         if let Some(lease) = self.leases.get(id) {
             self.effects.push(Effect::Tell(event(lease.names.clone())));
         }
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {
-        self.tell(id, |names| Event::Renewed(id, names, now.since(asked_at)));
+        self.tell(id, &|names| Event::Renewed(id, names, now.since(asked_at)));
     }
 
     /// How a lease stands; none where it is not granted.
@@ -322,6 +318,7 @@ impl Machine {
     }
 
     /// The value under the lock's key.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn owner(&self, id: LeaseId) -> Option<&[u8]> {
         self.leases.get(id).map(|lease| lease.owner.value())
     }
@@ -374,6 +371,7 @@ impl Machine {
     }
 
     /// Why a link has no connection; none where it has one.
+    #[cfg(any(test, feature = "_calls"))]
     pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
         self.links[link].fault.as_ref()
     }

@@ -11,8 +11,8 @@ use leasehold_resp::{Decimal, Frame};
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Counted;
-use super::link::{Reply, What};
 use super::place::Place;
+use super::talk::{Reply, What};
 use crate::policy::Moment;
 
 /// It takes this part of the timeout at most.
@@ -61,7 +61,7 @@ impl Machine {
         let open = lease.votes.asked;
         for at in (0..lease.replicas.len()).filter(|at| open & 1 << at != 0) {
             let to = lease.to(id, at, What::Count);
-            links[lease.link(at)].write(&words, Place::Number, to, now);
+            links[lease.link(at)].talk.write(&words, Place::Number, to, now);
         }
         lease.counted = Some(Box::new(Counted { round, extended: 0, open, counts: Vec::new() }));
         self.counting = open.count_ones();

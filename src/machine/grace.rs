@@ -23,10 +23,11 @@ use super::counts::Event;
 use super::ids::LeaseId;
 use super::kind::Question;
 use super::lease::{Lease, Phase};
-use super::link::{Link, Reply, To, What};
+use super::link::Link;
 use super::reign::Grace;
 use super::rules;
 use super::script::{Form, Scripts};
+use super::talk::{Reply, To, What};
 #[cfg(any(test, feature = "cluster"))]
 use crate::names::is_tagged;
 use crate::names::{Key, marker};
@@ -74,24 +75,24 @@ impl Lease {
         let is_repeated = self.replicas[at].redelivery.is_some();
         let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
         // A successor is in its grace when it is told of this.
-        let is_noted = is_plain && link.memory.is_some() && !rules::hands_on(false);
+        let is_noted = is_plain && link.memory().is_some() && !rules::hands_on(false);
         if !is_freed && !is_noted {
             return (false, false);
         }
         command.bytes.clear();
-        command.form = link.form;
+        command.form = link.talk.form;
         let Question { command, names, owner, may_be_queued, .. } =
             self.question(at, command, scripts);
         command.call(&scripts.release, &[names.lock()], &[owner, b""]);
-        if let Some(memory) = link.memory.as_mut().filter(|_| is_noted) {
+        if let Some(memory) = link.memory().filter(|_| is_noted) {
             memory.note(command, now);
         }
         if is_freed {
             if may_be_queued {
                 let words: [&[u8]; 2] = [owner, b"leave"];
-                link.call(&scripts.release, &[&names.queue()], &words, To::Nobody, now);
+                link.talk.call(&scripts.release, &[&names.queue()], &words, To::Nobody, now);
             }
-            link.say(command, self.to(id, at, What::Release), now);
+            link.talk.say(command, self.to(id, at, What::Release), now);
         }
         command.bytes.clear();
         (is_freed, true)
@@ -127,10 +128,10 @@ impl Machine {
         let link = &mut self.links[server];
         link.met.asked_at = Some(now);
         // The script itself, as it is seldom called: no server has to know it. No other clock stands for the server's.
-        let form = link.form;
-        link.form = form.clamp(Form::Whole, Form::Loaded);
-        link.call(&script, &[&marker], &[], To::Reign, now);
-        link.form = form;
+        let form = link.talk.form;
+        link.talk.form = form.clamp(Form::Whole, Form::Loaded);
+        link.talk.call(&script, &[&marker], &[], To::Reign, now);
+        link.talk.form = form;
     }
 
     /// By which script a server is asked for its reign, and of which marker.

@@ -23,10 +23,10 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::core::Settings;
 use super::fault::Fault;
-use super::link::{Link, Reply, To};
 use super::place::Place;
 use super::script::Script;
 use super::session::{Login, Step};
+use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};
 
@@ -63,7 +63,7 @@ impl Settings {
 /// See the module's documentation. The driver writes [`Handshake::output`] and calls [`Handshake::received`] until that
 /// says that it is over, which has to be before [`Handshake::ends_at`].
 pub(crate) struct Handshake {
-    pub(super) link: Link,
+    pub(super) talk: Talk,
     pub(super) login: Login,
     /// The sections of INFO that were asked for, one after the other.
     pub(super) info: String,
@@ -88,12 +88,12 @@ impl Handshake {
     }
 
     fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
-        let mut link = Link::of_handshake((settings.random)(), settings.limits, now);
+        let mut talk = Talk::of_handshake((settings.random)(), settings.limits);
         if let Some(password) = &login.password {
-            link.secrets.hide(password);
+            talk.secrets.hide(password);
         }
         Self {
-            link,
+            talk,
             login,
             info: String::new(),
             settings,
@@ -109,7 +109,7 @@ impl Handshake {
 
     /// What is to be sent. The driver takes it out.
     pub(crate) fn output(&mut self) -> &mut BytesMut {
-        &mut self.link.out
+        &mut self.talk.out
     }
 
     /// Then it is given up, if it is not over.
@@ -125,7 +125,7 @@ impl Handshake {
     /// What a server said that has closed without letting us in: before it asks for a login it says one thing to a
     /// client that it has no room for, or does not like.
     pub(crate) fn farewell(&self) -> Option<Fault> {
-        let text = self.link.only_error()?.clone();
+        let text = self.talk.only_error()?.clone();
         Some(Fault::Refused { step: Step::Hello, text })
     }
 
@@ -134,16 +134,16 @@ impl Handshake {
     pub(crate) fn begins_again(&mut self, now: Moment) -> bool {
         let mut came = Vec::new();
         let is_of_hello = match self.farewell() {
-            Some(Fault::Refused { text, .. }) => code_of(&text) == Code::Unsupported,
+            Some(Fault::Refused { text, .. }) => Code::of_bytes(&text) == Code::Unsupported,
             _ => {
-                self.link.believe(&mut came);
+                self.talk.believe(&mut came);
                 came.is_empty()
             }
         };
-        if !self.is_resp3 || !self.link.greeted_in.is_zero() || !is_of_hello {
+        if !self.is_resp3 || !self.talk.greeted_in.is_zero() || !is_of_hello {
             return false;
         }
-        self.link = Self::silent(self.settings, self.login.clone(), self.ends_at, now).link;
+        self.talk = Self::silent(self.settings, self.login.clone(), self.ends_at, now).talk;
         (self.is_resp3, self.began_at) = (false, now);
         self.say_all(now);
         true
@@ -161,9 +161,9 @@ impl Handshake {
     /// Why there is no connection.
     pub(crate) fn received(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<bool, Fault> {
         let mut proved = Vec::new();
-        let heard = self.link.hear(bytes, &mut proved, now);
+        let heard = self.talk.hear(bytes, &mut proved, now);
         if self.is_bare() {
-            self.link.believe(&mut proved);
+            self.talk.believe(&mut proved);
         }
         let mut is_over = false;
         for Reply { to, frame, .. } in proved {
@@ -174,7 +174,7 @@ impl Handshake {
                 is_over = step == Step::Last;
             }
         }
-        is_over |= self.is_bare() && self.link.in_flight() == 0;
+        is_over |= self.is_bare() && self.talk.in_flight() == 0;
         heard.map(|()| is_over)
     }
 
@@ -188,10 +188,10 @@ impl Handshake {
     /// Writes all steps.
     fn say_all(&mut self, now: Moment) {
         let is_bare = self.is_bare();
-        let Self { link, login, settings, is_resp3, .. } = self;
+        let Self { talk, login, settings, is_resp3, .. } = self;
         let is_resp3 = *is_resp3;
         let to = |step| To::Handshake { step, is_resp3 };
-        let mut say = |step, words: &[&[u8]]| link.write(words, Place::Any, to(step), now);
+        let mut say = |step, words: &[&[u8]]| talk.write(words, Place::Any, to(step), now);
         let auth = login.auth();
         if is_resp3 {
             let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
@@ -220,21 +220,21 @@ impl Handshake {
         if is_bare {
             return;
         }
-        link.echo(to(Step::Seal), now);
+        talk.echo(to(Step::Seal), now);
         for script in settings.loaded() {
             let words: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text.as_bytes()];
-            link.write(&words, Place::Digest(script.digest), to(Step::Load), now);
+            talk.write(&words, Place::Digest(script.digest), to(Step::Load), now);
         }
-        link.echo(to(Step::Last), now);
+        talk.echo(to(Step::Last), now);
     }
 
     /// One step was answered, and the answer is proved.
     fn is_answered(&mut self, step: Step, frame: &Frame, now: Moment) -> Result<(), Fault> {
-        if self.link.greeted_in.is_zero() {
-            self.link.greeted_in = now.since(self.began_at);
+        if self.talk.greeted_in.is_zero() {
+            self.talk.greeted_in = now.since(self.began_at);
         }
         if let Some(text) = frame.error() {
-            match (step, code_of(text)) {
+            match (step, Code::of_bytes(text)) {
                 (Step::Hello, code) if code.may_be_unknown() => {
                     self.is_resp3 = false;
                     self.say_all(now);
@@ -246,10 +246,10 @@ impl Handshake {
                 // The first call sends the script itself.
                 (Step::Load, code) if code.may_be_unknown() && code != Code::ReadOnly => {}
                 (Step::Load, Code::Permission) => {
-                    self.link.denied = Some((Some(step), text.clone()));
+                    self.talk.denied = Some((Some(step), text.clone()));
                 }
                 (Step::Info(RUN), Code::Permission) if !is_needed(&self.settings, RUN) => {
-                    self.link.denied = Some((Some(step), text.clone()));
+                    self.talk.denied = Some((Some(step), text.clone()));
                 }
                 // Of use to people alone, or an old server.
                 (Step::Info(section), _) if !is_needed(&self.settings, section) => {}
@@ -263,7 +263,7 @@ impl Handshake {
         match (step, frame.value()) {
             (Step::Hello, hello @ (Frame::Map(_) | Frame::Array(_))) => {
                 // The first servers with HELLO answer it in RESP2.
-                self.link.is_resp3 = matches!(hello, Frame::Map(_));
+                self.talk.is_resp3 = matches!(hello, Frame::Map(_));
                 let role = hello.field("role").and_then(Frame::as_bytes);
                 self.is_replica = role.is_some_and(|it| it == "replica" || it == "slave");
             }
@@ -294,17 +294,17 @@ impl Handshake {
     }
 
     pub(crate) fn is_resp3(&self) -> bool {
-        self.link.is_resp3
+        self.talk.is_resp3
     }
 
     /// Of its first reply.
     pub(crate) fn greeted_in(&self) -> Duration {
-        self.link.greeted_in
+        self.talk.greeted_in
     }
 
     /// Once it is over, the server is asked this.
     pub(crate) fn ask(&mut self, words: &[&[u8]], now: Moment) {
-        self.link.write(words, Place::Any, To::Nobody, now);
+        self.talk.write(words, Place::Any, To::Nobody, now);
     }
 
     /// What has come since, in its order.
@@ -314,8 +314,8 @@ impl Handshake {
     /// Where the connection has to end.
     pub(crate) fn heard(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<Vec<Frame>, Fault> {
         let mut replies = Vec::new();
-        self.link.hear(bytes, &mut replies, now)?;
-        self.link.believe(&mut replies);
+        self.talk.hear(bytes, &mut replies, now)?;
+        self.talk.believe(&mut replies);
         Ok(replies.into_iter().map(|reply| reply.frame).collect())
     }
 }
@@ -323,10 +323,6 @@ impl Handshake {
 /// How long a server may take for the scripts, where dial and handshake may take this time.
 pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
     SCRIPTS_WITHIN.min(connect_timeout / SCRIPTS_SHARE)
-}
-
-fn code_of(text: &[u8]) -> Code {
-    Code::of_bytes(text)
 }
 
 /// Whether a reply to HELLO or to INFO is a Sentinel's.

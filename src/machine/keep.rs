@@ -9,8 +9,9 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Votes};
-use super::link::{Link, Reply, To, What};
+use super::link::Link;
 use super::script::Script;
+use super::talk::{Reply, To, What};
 use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
@@ -99,7 +100,7 @@ impl Machine {
 
     fn tell_that_it_renews(&mut self, id: LeaseId, what: Extending) {
         if cfg!(any(test, feature = "_renewals")) && what == Extending::Renewal {
-            self.tell(id, |_| Event::Renews(id));
+            self.tell(id, &|_| Event::Renews(id));
         }
     }
 
@@ -156,7 +157,7 @@ impl Machine {
             let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
             let words: Vec<&[u8]> =
                 held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
-            link.call(&settings.scripts.extend, &keys, &words, to, now);
+            link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
         }
         for &id in batch {
             if let Some(lease) = leases.get_mut(id) {
@@ -296,7 +297,7 @@ impl Machine {
             self.wake(id);
         }
         if what == Extending::Renewal {
-            self.tell(id, |names| Event::RenewalFailed(id, names));
+            self.tell(id, &|names| Event::RenewalFailed(id, names));
         }
     }
 
@@ -394,7 +395,7 @@ impl Machine {
             lease.let_expire(why);
             let told = lease.told_of_loss.drain(..);
             self.effects.extend(told.map(Effect::Wake));
-            self.tell(id, |names| Event::Lost(id, names, why));
+            self.tell(id, &|names| Event::Lost(id, names, why));
             self.call_next(id, now);
         }
         self.wake(id);
@@ -487,7 +488,7 @@ impl Link {
         let by = by.map(Decimal::new);
         let words = each.flat_map(|((_, lease, ttl), token)| [lease.owner.value(), ttl, token]);
         let words: Vec<&[u8]> = words.chain(by.as_deref()).collect();
-        self.call(script, &keys, &words, to, now);
+        self.talk.call(script, &keys, &words, to, now);
     }
 }
 

@@ -11,9 +11,10 @@ use super::command::Command;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::kind::{FENCED, Kind, Question};
-use super::link::{Link, To, What};
+use super::link::Link;
 use super::owner::Owner;
 use super::script::Scripts;
+use super::talk::{To, What};
 use crate::names::Names;
 use crate::policy::{
     Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
@@ -293,6 +294,19 @@ impl Lease {
         replicas.filter(move |(_, replica)| usize::from(replica.link) == link).map(|(at, _)| at)
     }
 
+    /// The replicas, one bit each, of which the servers have this.
+    pub(super) fn bits(&self, has: Has) -> u64 {
+        let all = (0_u64..).zip(&self.replicas);
+        all.fold(0, |bits, (at, replica)| bits | u64::from(replica.has == has) << at)
+    }
+
+    /// When servers answered on which connection is known from others of the same lock.
+    pub(super) fn has_met(&mut self, others: &[Replica]) {
+        for (replica, other) in self.replicas.iter_mut().zip(others) {
+            (replica.generation, replica.answered_at) = (other.generation, other.answered_at);
+        }
+    }
+
     /// Whether some server may have something of it.
     pub(super) fn is_exposed(&self) -> bool {
         self.replicas.iter().any(|replica| replica.has != Has::Nothing)
@@ -494,15 +508,15 @@ impl Lease {
             }
         }
         let to = self.to(id, at, what);
-        if !command.bytes.is_empty() && command.form == link.form && !self.is_parted() {
-            return link.say(command, to, now);
+        if !command.bytes.is_empty() && command.form == link.talk.form && !self.is_parted() {
+            return link.talk.say(command, to, now);
         }
         command.bytes.clear();
-        command.form = link.form;
+        command.form = link.talk.form;
         #[cfg(any(test, feature = "cluster"))]
         if let Some(piece) = self.piece(at, what) {
             (piece.spell)(self.question(at, command, scripts), what, piece.number);
-            return link.say(command, to, now);
+            return link.talk.say(command, to, now);
         }
         let question = self.question(at, command, scripts);
         match (what, &self.kind.alone) {
@@ -511,10 +525,10 @@ impl Lease {
             (What::Repair, Some(alone)) => (alone.repair)(question),
             _ => (self.asks_as().acquire)(question),
         }
-        if let (What::Release, Some(memory), false) = (what, &mut link.memory, is_noted) {
+        if let (What::Release, Some(memory), false) = (what, link.memory(), is_noted) {
             memory.note(command, now);
         }
-        link.say(command, to, now);
+        link.talk.say(command, to, now);
     }
 }
 

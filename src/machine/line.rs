@@ -72,7 +72,7 @@ impl Lines {
 
     /// Whether a newcomer stands behind somebody.
     pub(super) fn has(&self, names: &Names) -> bool {
-        let line = self.by_name.get(names);
+        let line = self.of(names.lock());
         line.is_some_and(|line| !line.waiting.is_empty() || line.occupant.is_some())
     }
 
@@ -106,31 +106,32 @@ impl Lines {
     }
 
     fn of_all_that_wait(&mut self, names: &Names) -> &mut Line {
-        if !self.by_name.contains_key(names) {
+        if self.of(names.lock()).is_none() {
             self.by_name.insert(names.clone(), Line::default());
         }
-        self.by_name.get_mut(names).expect("it is there")
+        self.of_mut(names).expect("it is there")
     }
 
     /// Whether it waits, and asks.
     pub(super) fn has_ask(&self, names: &Names, id: LeaseId) -> bool {
-        let line = self.by_name.get(names);
+        let line = self.of(names.lock());
         line.is_some_and(|line| line.waiting.front() == Some(&id) || line.beside.contains(&id))
     }
 
     /// Whether somebody else waits.
     pub(super) fn has_others(&self, names: &Names, id: LeaseId) -> bool {
-        !self.is_empty() && self.of(names).is_some_and(|line| line.iter().any(|other| *other != id))
+        let is_other = |line: &Line| line.waiting.iter().any(|other| *other != id);
+        !self.is_empty() && self.of(names.lock()).is_some_and(is_other)
     }
 
     pub(super) fn first(&self, names: &Names) -> Option<LeaseId> {
-        self.of(names)?.front().copied()
+        self.of(names.lock())?.waiting.front().copied()
     }
 
     /// Those that ask for the lock of this key.
     pub(super) fn asking(&self, key: &[u8]) -> Vec<LeaseId> {
         let mut asking = Vec::new();
-        if let Some(line) = self.by_name.get(key) {
+        if let Some(line) = self.of(key) {
             asking.extend(line.waiting.front());
             asking.extend_from_slice(&line.beside);
         }
@@ -141,18 +142,18 @@ impl Lines {
 
     /// This one has the lock from another of this process.
     pub(super) fn occupy(&mut self, names: &Names, id: LeaseId) {
-        if let Some(line) = self.by_name.get_mut(names) {
+        if let Some(line) = self.of_mut(names) {
             line.occupant = Some(id);
         }
     }
 
     pub(super) fn occupant(&self, names: &Names) -> Option<LeaseId> {
-        self.by_name.get(names)?.occupant
+        self.of(names.lock())?.occupant
     }
 
     /// It has the lock no more.
     pub(super) fn vacate(&mut self, names: &Names, id: LeaseId) {
-        let Some(line) = self.by_name.get_mut(names) else { return };
+        let Some(line) = self.of_mut(names) else { return };
         line.occupant = line.occupant.filter(|occupant| *occupant != id);
         if line.is_over() {
             self.by_name.remove(names);
@@ -162,7 +163,7 @@ impl Lines {
     /// Whether it was the first, and the next one is to ask.
     pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
         self.also.retain(|(_, other)| *other != id);
-        let Some(line) = self.by_name.get_mut(names) else { return false };
+        let Some(line) = self.of_mut(names) else { return false };
         let is_free = line.occupant.is_none();
         let was_first = line.waiting.front() == Some(&id);
         let before = line.waiting.len() + line.beside.len();
@@ -172,8 +173,9 @@ impl Lines {
             line.waiting.retain(|other| *other != id);
             line.beside.retain(|other| *other != id);
         }
-        self.change -= i32::from(line.waiting.len() + line.beside.len() < before);
-        if line.is_over() {
+        let (left, is_over) = (line.waiting.len() + line.beside.len(), line.is_over());
+        self.change -= i32::from(left < before);
+        if is_over {
             self.by_name.remove(names);
         }
         was_first && is_free
@@ -181,19 +183,29 @@ impl Lines {
 
     /// A server has said that others are before the first of these.
     pub(super) fn are_behind(&mut self, names: &Names, now: Moment) {
-        if let Some(line) = self.by_name.get_mut(names) {
+        if let Some(line) = self.of_mut(names) {
             line.behind_at = Some(now);
         }
     }
 
     /// Whether a server has said so a moment ago.
     pub(super) fn has_others_before(&self, names: &Names, now: Moment) -> bool {
-        let behind_at = self.by_name.get(names).and_then(|line| line.behind_at);
+        let behind_at = self.of(names.lock()).and_then(|line| line.behind_at);
         behind_at.is_some_and(|at| now.since(at) <= KNOWN_FOR)
     }
 
-    fn of(&self, names: &Names) -> Option<&VecDeque<LeaseId>> {
-        self.by_name.get(names).map(|line| &line.waiting)
+    #[inline(never)]
+    fn of(&self, key: &[u8]) -> Option<&Line> {
+        self.by_name.get(key)
+    }
+
+    fn of_mut(&mut self, names: &Names) -> Option<&mut Line> {
+        if self.is_empty() { None } else { self.known(names) }
+    }
+
+    #[inline(never)]
+    fn known(&mut self, names: &Names) -> Option<&mut Line> {
+        self.by_name.get_mut(names.lock())
     }
 
     /// All go.

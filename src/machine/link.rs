@@ -1,154 +1,23 @@
-//! One connection to one server: what is to be sent, what is waited for, and what proves a reply.
-//!
-//! A reply does not name its command: it belongs to the command at its place, where none was lost on the way and none
-//! was added (safety rule 13). So each script is given a *stamp*, a number that no other command of the connection has,
-//! and gives it back. A reply without one, an error too, counts only once a stamped reply behind it has come in its own
-//! place. Where no stamped command goes out behind it in the same write, an `ECHO` of a stamp does, a *seal*.
-//!
-//! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
+//! What leads to one server, by one connection after the other: what is known of it beside what is said ([`Talk`]).
 
-use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
-
-use super::command::{Command, Memory};
+use super::command::Memory;
 use super::fault::Fault;
-use super::ids::{BatchId, CallId, LeaseId};
-use super::place::{Digits, Place, STAMP_DIGITS, spelled};
+use super::ids::LeaseId;
 use super::reign::Met;
-use super::rules::{self, Standing};
-use super::script::{Form, Script};
-#[cfg(any(test, feature = "credentials"))]
-use super::session::Renewal;
-use super::session::{Sighting, Step as Greeting};
-use super::subscription::{Subscription, Told};
+use super::script::Form;
+use super::session::Sighting;
+use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;
-use crate::policy::secrets::Secrets;
-use crate::policy::{Breaker, Code, Moment};
+use crate::policy::{Breaker, Moment};
 
-const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
-const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
-/// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
-/// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
-pub(crate) const LIMITS: Limits = Limits {
-    depth: 8,
-    bulk_bytes: 64 * 1024,
-    elements: 8 * 1024,
-    line_bytes: 16 * 1024,
-    frame_bytes: 1024 * 1024,
-};
-
-/// Room for commands under way that is kept.
-const SLOTS_KEPT: usize = 1024;
 /// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
 const UNSENT_MAX: usize = 1024 * 1024;
 /// One question goes out again so often: servers that disagree whose its keys are send it to and fro.
 #[cfg(any(test, feature = "_calls", feature = "cluster"))]
 pub(super) const REPEATS_MAX: u8 = 8;
-
-/// What a reply is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum To {
-    /// A lease's question of this round, to the replica at this place.
-    Lease { id: LeaseId, at: u8, round: u32, what: What },
-    /// Several renewals at once.
-    Batch(BatchId),
-    /// A caller that holds no lease.
-    Call(CallId),
-    /// A step of the handshake, in this protocol.
-    Handshake { step: Greeting, is_resp3: bool },
-    /// The server says since when it is the primary.
-    #[cfg(any(test, feature = "grace"))]
-    Reign,
-    /// A login in the place of one that ends.
-    #[cfg(any(test, feature = "credentials"))]
-    Login,
-    /// Nobody: it proves those before it.
-    Seal,
-    /// Nobody.
-    Nobody,
-    /// What comes behind it is asked of a server that does not serve its slot yet.
-    #[cfg(any(test, feature = "cluster"))]
-    Asking,
-    /// What the server tells without a question: whether it does.
-    Told(Told),
-    /// What it told so.
-    Push,
-}
-
-impl To {
-    fn is_seal(self) -> bool {
-        matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
-    }
-
-    /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
-    /// at a holder none is.
-    fn is_awaited(self) -> bool {
-        !matches!(
-            self,
-            Self::Batch(_)
-                | Self::Nobody
-                | Self::Told(_)
-                | Self::Lease {
-                    what: What::Extend
-                        | What::Repair
-                        | What::Release
-                        | What::Holder
-                        | What::HolderTtl,
-                    ..
-                }
-        )
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    Acquire,
-    Extend,
-    Repair,
-    Release,
-    /// By an entry in a queue.
-    Wait,
-    /// Of replicas.
-    Count,
-    /// Behind a refusal that names no holder: the key's value, and then its TTL.
-    Holder,
-    HolderTtl,
-    /// Of a lock that is taken without a script.
-    #[cfg(any(test, feature = "scriptless"))]
-    Step(Step),
-}
-
-/// See `steps.rs`.
-#[cfg(any(test, feature = "scriptless"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Whether the server knows how to compare.
-    Compares,
-    Counter,
-    Clock,
-    Minted,
-    Proved,
-}
-
-struct Slot {
-    to: To,
-    place: Place,
-    /// How a script was sent; a plain command as one that was sent itself.
-    form: Form,
-    sent_at: Moment,
-}
-
-/// A reply that is proved, with what it is for.
-pub(super) struct Reply {
-    pub(super) to: To,
-    pub(super) frame: Frame,
-    /// How a script was sent; a plain command as one that was sent itself.
-    pub(super) form: Form,
-}
 
 /// What a link is up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +35,7 @@ pub(super) enum State {
 pub(super) struct Link {
     /// Where the server is, as all processes call it.
     pub(super) address: Box<str>,
-    pub(super) out: BytesMut,
+    pub(super) talk: Talk,
     pub(super) state: State,
     /// The number of its connection, among those of all links.
     pub(super) generation: u32,
@@ -176,106 +45,47 @@ pub(super) struct Link {
     pub(super) fault: Option<Fault>,
     /// The last dial led to nothing.
     pub(super) is_down: bool,
-    /// How long the first reply of the handshake took.
-    pub(super) greeted_in: Duration,
-    #[cfg(any(test, feature = "credentials"))]
-    pub(super) renewal: Option<Box<Renewal>>,
     pub(super) sighting: Option<Sighting>,
     /// What is wrong with the server, without being a reason to refuse it.
     pub(super) warnings: Vec<Unfit>,
-    /// What it has refused, for want of a right, where no caller is told; in the handshake, in which step.
-    pub(super) denied: Option<(Option<Greeting>, Bytes)>,
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
-    /// When a server is left that has said that it is a replica.
-    pub(super) leave_at: Option<Moment>,
-    /// It leads to another server since, which has still to be met, and may not vote before this.
-    pub(super) is_elsewhere: bool,
-    pub(super) settles_at: Moment,
-    pub(super) memory: Option<Box<dyn Memory>>,
-    pub(super) secrets: Secrets,
+    #[cfg(any(test, feature = "sentinel"))]
+    pub(super) succession: super::session::Succession,
     pub(super) breaker: Breaker,
-    /// How the next script is sent: all are sent themselves where the server knows no digests.
-    pub(super) form: Form,
-    /// A seal is a `PING`, as the server knows no `ECHO`.
-    seals_by_ping: bool,
-    /// The server has shown that it compares in `SET`.
-    #[cfg(any(test, feature = "scriptless"))]
-    pub(super) compares: bool,
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
-    /// How the last `ASKING` was refused, where nobody has heard of that.
-    #[cfg(any(test, feature = "cluster"))]
-    pub(super) asking_refused: Option<Bytes>,
-    /// Scripts of callers that hold no lease, which this connection has sent itself.
-    #[cfg(any(test, feature = "_calls"))]
-    pub(super) brought: Vec<&'static [u8]>,
     /// Requests that wait for the connection to the only server, and extensions that wait for any.
     pub(super) awaited: Vec<LeaseId>,
     /// Leases of which something is to be given back here, once it is ready.
     pub(super) owed: Vec<LeaseId>,
-    /// The server can tell something without a question.
-    pub(super) is_resp3: bool,
-    pub(super) told: Subscription,
     pub(super) met: Met,
-    decoder: Decoder,
-    slots: VecDeque<Slot>,
-    /// Replies that have come, and are not proved yet.
-    pending: VecDeque<Reply>,
-    stamp: Digits,
-    /// Something was written that a stamp has to follow.
-    is_unsealed: bool,
-    /// A script has replied, to its own stamp, what it does not reply.
-    pub(super) is_nonsense: bool,
 }
 
 impl Link {
     pub(super) fn new(address: Box<str>, dial_at: Moment) -> Self {
         Self {
             address,
-            out: BytesMut::new(),
+            talk: Talk::new(Form::Digest, LIMITS),
             state: State::Down { dial_at, soonest: dial_at },
             generation: 0,
             failed: 0,
             fault: None,
             is_down: false,
-            greeted_in: Duration::ZERO,
-            #[cfg(any(test, feature = "credentials"))]
-            renewal: None,
             sighting: None,
             warnings: Vec::new(),
-            denied: None,
             votes_at: dial_at,
             ready_at: dial_at,
-            leave_at: None,
-            is_elsewhere: false,
-            settles_at: Moment::from_nanos(0),
-            memory: None,
-            secrets: Secrets::default(),
+            #[cfg(any(test, feature = "sentinel"))]
+            succession: super::session::Succession::default(),
             breaker: Breaker::default(),
-            form: Form::Digest,
-            seals_by_ping: false,
-            #[cfg(any(test, feature = "scriptless"))]
-            compares: false,
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
-            #[cfg(any(test, feature = "cluster"))]
-            asking_refused: None,
-            #[cfg(any(test, feature = "_calls"))]
-            brought: Vec::new(),
             awaited: Vec::new(),
             owed: Vec::new(),
-            is_resp3: false,
-            told: Subscription::NONE,
             met: Met::new(),
-            decoder: Decoder::new(LIMITS),
-            slots: VecDeque::new(),
-            pending: VecDeque::new(),
-            stamp: [b'0'; STAMP_DIGITS],
-            is_unsealed: false,
-            is_nonsense: false,
         }
     }
 
@@ -286,17 +96,7 @@ impl Link {
 
     /// Whether what is asked has to wait until more is sent.
     pub(super) fn is_full(&self) -> bool {
-        self.out.len() > UNSENT_MAX
-    }
-
-    /// What a burst has needed is let go of.
-    pub(super) fn keeps_little(&mut self) {
-        if self.slots.is_empty() && self.slots.capacity() > SLOTS_KEPT {
-            self.slots = VecDeque::new();
-        }
-        if self.pending.is_empty() && self.pending.capacity() > SLOTS_KEPT {
-            self.pending = VecDeque::new();
-        }
+        self.talk.out.len() > UNSENT_MAX
     }
 
     /// Whether what has waited for that can be asked.
@@ -308,145 +108,40 @@ impl Link {
         self.state == State::Ready
     }
 
-    /// One for a handshake: its stamps begin at a random one, so that two connections hardly have one in common.
-    pub(super) fn of_handshake(random: u64, limits: Limits, now: Moment) -> Self {
-        let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
-        let mut link = Self::new(Box::default(), now);
-        link.decoder = Decoder::new(limits);
-        link.stamp.copy_from_slice(&Decimal::new(first));
-        link
+    /// What is told to a successor of its server, where there may be one.
+    pub(super) fn memory(&mut self) -> Option<&mut dyn Memory> {
+        #[cfg(any(test, feature = "sentinel"))]
+        if let Some(memory) = &mut self.succession.memory {
+            return Some(&mut **memory);
+        }
+        None
+    }
+
+    /// Until when others may still grant leases by the server before this one.
+    pub(super) fn settles_at(&self) -> Option<Moment> {
+        #[cfg(any(test, feature = "sentinel"))]
+        return Some(self.succession.settles_at);
+        #[cfg(not(any(test, feature = "sentinel")))]
+        None
     }
 
     /// The connection of a handshake that is over takes the place of the one before.
-    pub(super) fn adopt(&mut self, greeted: Self, generation: u32) {
-        let Self { decoder, stamp, secrets, is_resp3, greeted_in, denied, .. } = greeted;
-        (self.generation, self.seals_by_ping) = (generation, greeted.seals_by_ping);
-        (self.decoder, self.stamp, self.secrets) = (decoder, stamp, secrets);
-        (self.is_resp3, self.greeted_in, self.denied) = (is_resp3, greeted_in, denied);
+    pub(super) fn adopt(&mut self, greeted: Talk, generation: u32) {
+        let form = self.talk.form;
+        (self.talk, self.generation) = (greeted, generation);
+        self.talk.form = form;
     }
 
-    /// The connection is over, or could not be made: what waited is told to `lost`, in its order.
-    pub(super) fn end(&mut self, state: State, lost: &mut Vec<To>, now: Moment) {
+    /// The connection is over, or could not be made: what was said on it.
+    pub(super) fn end(&mut self, state: State, now: Moment) -> Talk {
         if let (true, Some(sighting)) = (self.is_ready(), &mut self.sighting) {
             sighting.left_at = Some(now);
         }
         self.state = state;
-        (self.leave_at, self.denied) = (None, None);
-        #[cfg(any(test, feature = "credentials"))]
-        self.renewal.take();
-        self.out.clear();
-        (self.is_unsealed, self.is_nonsense) = (false, false);
-        if self.form <= Form::Loaded {
-            self.form = Form::Digest;
-        }
-        #[cfg(any(test, feature = "scriptless"))]
-        {
-            self.compares = false;
-        }
-        #[cfg(any(test, feature = "_calls"))]
-        self.brought.clear();
-        #[cfg(any(test, feature = "cluster"))]
-        {
-            self.asking_refused = None;
-        }
-        self.told = Subscription::NONE;
         self.met.end();
-        while let Some(reply) = self.pending.pop_front() {
-            lost.push(reply.to);
-        }
-        while let Some(slot) = self.slots.pop_front() {
-            lost.push(slot.to);
-        }
-    }
-
-    /// A script with its keys and words, and a stamp behind them.
-    pub(super) fn call(
-        &mut self,
-        script: &Script,
-        keys: &[&[u8]],
-        words: &[&[u8]],
-        to: To,
-        now: Moment,
-    ) {
-        script.spell(&mut self.out, self.form, keys, words);
-        self.stamp(to, self.form, now);
-    }
-
-    /// What is spelled already.
-    pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
-        self.out.extend_from_slice(&command.bytes);
-        if command.is_stamped {
-            self.stamp(to, command.form, now);
-        } else {
-            self.wait_for(Place::Flag, to, now);
-        }
-    }
-
-    /// Writes a stamp as the last word of a command.
-    fn stamp(&mut self, to: To, form: Form, now: Moment) {
-        let stamp = self.next_stamp();
-        self.out.extend_from_slice(&spelled(stamp));
-        let place = Place::Stamped(stamp);
-        if form == Form::Loaded {
-            self.wait_for(Place::Any, To::Nobody, now);
-        }
-        self.slots.push_back(Slot { to, place, form, sent_at: now });
-        self.is_unsealed = false;
-    }
-
-    /// A reply without a stamp is to come.
-    #[inline(never)]
-    fn wait_for(&mut self, place: Place, to: To, now: Moment) {
-        self.slots.push_back(Slot { to, place, form: Form::Whole, sent_at: now });
-        self.is_unsealed = true;
-    }
-
-    /// A command that says `OK` or nothing.
-    pub(super) fn command(&mut self, words: &[&[u8]], to: To, now: Moment) {
-        self.write(words, Place::Flag, to, now);
-    }
-
-    /// A command whose reply has no stamp.
-    #[inline(never)]
-    pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
-        encode_parts(&mut self.out, b"", &[words], 0);
-        self.wait_for(place, to, now);
-    }
-
-    /// A seal.
-    pub(super) fn echo(&mut self, to: To, now: Moment) {
-        let word: &[u8; 4] = if self.seals_by_ping { b"PING" } else { b"ECHO" };
-        self.out.extend_from_slice(b"*2\r\n$4\r\n");
-        self.out.extend_from_slice(word);
-        self.out.extend_from_slice(b"\r\n");
-        self.stamp(to, Form::Whole, now);
-    }
-
-    /// Before what is written goes out.
-    pub(super) fn seal(&mut self, now: Moment) {
-        if self.is_unsealed {
-            self.echo(To::Seal, now);
-        }
-    }
-
-    fn next_stamp(&mut self) -> Digits {
-        for digit in self.stamp.iter_mut().rev() {
-            if *digit < b'9' {
-                *digit += 1;
-                break;
-            }
-            *digit = b'0';
-        }
-        self.stamp
-    }
-
-    pub(super) fn in_flight(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// When it is dead where nothing comes: the oldest command that has no reply was written so long before.
-    pub(super) fn silent_at(&self, most: Duration) -> Option<Moment> {
-        self.slots.front().map(|slot| slot.sent_at.after(most))
+        let form = self.talk.form;
+        let form = if form <= Form::Loaded { Form::Digest } else { form };
+        mem::replace(&mut self.talk, Talk::new(form, LIMITS))
     }
 
     /// When there is something to do by itself; `silence` is how long a server may say nothing.
@@ -456,9 +151,10 @@ impl Link {
             State::Down { dial_at, .. } => dial_at,
             State::Dialling => never,
             State::Ready => {
-                let due = or_never(self.silent_at(silence)).min(or_never(self.leave_at));
+                let due = or_never(self.talk.silent_at(silence)).min(or_never(self.talk.leave_at));
                 #[cfg(any(test, feature = "credentials"))]
-                let due = due.min(or_never(self.renewal.as_ref().and_then(|renewal| renewal.at)));
+                let due =
+                    due.min(or_never(self.talk.renewal.as_ref().and_then(|renewal| renewal.at)));
                 due
             }
         }
@@ -469,132 +165,5 @@ impl Link {
         let State::Down { dial_at, soonest } = &mut self.state else { return false };
         let sooner = (*soonest).max(now).min(*dial_at);
         mem::replace(dial_at, sooner) != sooner
-    }
-
-    /// The one thing that came and is not proved yet, where that is an error.
-    pub(super) fn only_error(&self) -> Option<&Bytes> {
-        let only = self.pending.front().filter(|_| self.pending.len() == 1)?;
-        only.frame.error()
-    }
-
-    /// Takes all that came; what is no whole reply yet stays in `bytes`. What is proved is added to `proved`, in order.
-    ///
-    /// # Errors
-    ///
-    /// Where the connection has to end. Nothing that came with it is believed but what was proved before.
-    pub(super) fn hear(
-        &mut self,
-        bytes: &mut BytesMut,
-        proved: &mut Vec<Reply>,
-        now: Moment,
-    ) -> Result<(), Fault> {
-        loop {
-            let heard = self.next(bytes, proved, now);
-            if !rules::heard(heard, bytes, !proved.is_empty())? || bytes.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Takes the next thing that came; false where nothing whole is left.
-    fn next(
-        &mut self,
-        bytes: &mut BytesMut,
-        proved: &mut Vec<Reply>,
-        now: Moment,
-    ) -> Result<bool, Fault> {
-        let plain = |slot: &Slot| slot.place.skip(&mut self.decoder, bytes);
-        if let Some((frame, standing)) = self.slots.front().and_then(plain) {
-            let standing = rules::standing(false, &frame, Ok(standing), false)?;
-            let Slot { to, form, .. } = self.slots.pop_front().expect("it is there");
-            self.file(Reply { to, frame, form }, standing, proved);
-            return Ok(true);
-        }
-        let mut frame = match self.decoder.decode(bytes) {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Ok(false),
-            Err(error) => return Err(Fault::Garbled(error)),
-        };
-        if frame.is_push() {
-            let waiting = self.slots.front_mut().into_iter();
-            waiting.for_each(|slot| slot.sent_at = rules::waited_since(slot.sent_at, now));
-            let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
-            if is_awaited && self.told.is_confirmed_by(&frame) {
-                let to = self.slots.pop_front().expect("it is there").to;
-                self.pending.push_back(Reply { to, frame, form: Form::Whole });
-            } else {
-                proved.push(Reply { to: To::Push, frame, form: Form::Whole });
-            }
-            return Ok(true);
-        }
-        let Some(slot) = self.slots.pop_front() else {
-            return if rules::is_let_pass() { Ok(true) } else { Err(Fault::Misplaced) };
-        };
-        let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-            if let Some(tamed) = self.secrets.tamed(text) {
-                *text = tamed.into();
-            }
-            let text = text.clone();
-            self.refused(slot.to, slot.place, text, now)
-        } else {
-            slot.place.judge(&frame)
-        };
-        let is_of_stamp = matches!(slot.place, Place::Stamped(_));
-        let is_wrong = matches!(standing, Err(Fault::Misplaced));
-        let standing = match rules::standing(is_of_stamp, &frame, standing, is_wrong) {
-            Ok(standing) => standing,
-            Err(fault) => {
-                // It has no reply, and is told so with those behind it.
-                self.slots.push_front(slot);
-                return Err(fault);
-            }
-        };
-        self.file(Reply { to: slot.to, frame, form: slot.form }, standing, proved);
-        Ok(true)
-    }
-
-    /// Adds to `proved` what has come without proof.
-    pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
-        while let Some(before) = self.pending.pop_front() {
-            proved.push(before);
-        }
-    }
-
-    fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {
-        match standing {
-            Standing::Pends => self.pending.push_back(reply),
-            Standing::Proves => {
-                self.believe(proved);
-                proved.push(reply);
-            }
-        }
-    }
-
-    /// What an error says in this place. Where it stands for a stamp, and nothing behind it has one, a seal goes behind
-    /// it. A seal that is refused proves errors, which grant nothing, and nothing else.
-    fn refused(
-        &mut self,
-        to: To,
-        place: Place,
-        text: Bytes,
-        now: Moment,
-    ) -> Result<Standing, Fault> {
-        let is_stamped = |place| matches!(place, Place::Stamped(_));
-        let code = Code::of_bytes(&text);
-        if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
-            self.denied = Some((None, text.clone()));
-        }
-        // The other word proves as much, whatever has come of this one.
-        let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
-        self.seals_by_ping |= is_unknown;
-        if to == To::Seal && !is_unknown {
-            let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
-            return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
-        }
-        // Those behind it may be answered by errors, too, each in the place of the one before.
-        if is_stamped(place) && !self.slots.iter().any(|slot| slot.to == To::Seal) {
-            self.echo(To::Seal, now);
-        }
-        Ok(Standing::Pends)
     }
 }

@@ -10,15 +10,16 @@ use leasehold_resp::Frame;
 
 use super::core::{Effect, Machine};
 use super::counts::Event;
-use super::link::{Link, To};
+use super::link::Link;
 use super::place::Place;
 use super::session::{Login, Renewal};
+use super::talk::To;
 use crate::policy::{Moment, RELOGIN, relogin_at};
 
 impl Link {
     /// The connection is logged in, for as long as this lasts.
     pub(super) fn is_logged_in(&mut self, lasts: Option<(Moment, Duration)>, random: u64) {
-        self.renewal = lasts.map(|(from, valid_for)| {
+        self.talk.renewal = lasts.map(|(from, valid_for)| {
             let at = Some(relogin_at(from, valid_for, random));
             Box::new(Renewal { at, lasts, failed: 0 })
         });
@@ -29,15 +30,15 @@ impl Machine {
     /// What the driver came to that was told to ask for credentials; none where there are none.
     pub(crate) fn log_in(&mut self, server: usize, login: Option<&Login>, now: Moment) {
         let link = &mut self.links[server];
-        if !link.is_ready() || link.renewal.is_none() {
+        if !link.is_ready() || link.talk.renewal.is_none() {
             return;
         }
         let (Some(login), Some(auth)) = (login, login.and_then(Login::auth)) else {
             return self.logged_in(server, None, now);
         };
-        link.secrets.hide(login.password.as_deref().unwrap_or_default());
-        link.write(&auth, Place::Any, To::Login, now);
-        if let Some(renewal) = &mut link.renewal {
+        link.talk.secrets.hide(login.password.as_deref().unwrap_or_default());
+        link.talk.write(&auth, Place::Any, To::Login, now);
+        if let Some(renewal) = &mut link.talk.renewal {
             renewal.lasts = login.lasts;
         }
     }
@@ -46,7 +47,7 @@ impl Machine {
     pub(super) fn logged_in(&mut self, server: usize, reply: Option<&Frame>, now: Moment) {
         let random = (self.settings.random)();
         let link = &mut self.links[server];
-        let Some(renewal) = &mut link.renewal else { return };
+        let Some(renewal) = &mut link.talk.renewal else { return };
         if let Some(Frame::Simple(_)) = reply {
             self.effects.push(Effect::Tell(Event::LoginRenewed(server)));
             let lasts = renewal.lasts;
@@ -64,7 +65,7 @@ impl Machine {
 
     /// It is time to ask for credentials.
     pub(super) fn renew_login(&mut self, server: usize, now: Moment) {
-        let Some(renewal) = &mut self.links[server].renewal else { return };
+        let Some(renewal) = &mut self.links[server].talk.renewal else { return };
         if renewal.at.is_some_and(|at| at <= now) {
             renewal.at = None;
             self.effects.push(Effect::Login(server));

@@ -30,7 +30,7 @@
 //! # A link
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `link` the commands and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
+//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `talk` the commands of one connection and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
 //! replies by which a command goes out again, `breaker` which servers are left out for a while, `fault` why there is no connection, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 
@@ -68,8 +68,10 @@ mod line;
 mod link;
 #[cfg(any(test, feature = "credentials"))]
 mod login;
+#[cfg(any(test, feature = "sentinel"))]
 mod moves;
 mod owner;
+#[cfg(any(test, feature = "takeover"))]
 mod parting;
 mod place;
 #[cfg_attr(not(any(test, feature = "grace")), path = "reign/off.rs")]
@@ -94,6 +96,7 @@ mod standing;
 #[cfg(any(test, feature = "scriptless"))]
 mod steps;
 mod subscription;
+mod talk;
 #[cfg(any(test, fuzzing))]
 mod tests;
 mod told;
@@ -104,7 +107,7 @@ mod watch;
 mod world;
 
 pub(crate) use self::acquire::Options;
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::{Answer, Kept};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::calls::{Call, Called};
 pub(crate) use self::command::{Command, Memory};
@@ -118,16 +121,16 @@ pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, Means, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
-pub(crate) use self::link::LIMITS;
-#[cfg(any(test, feature = "cluster"))]
-pub(crate) use self::link::What;
 #[cfg(any(test, feature = "grace"))]
 pub(crate) use self::reign::Grace;
-pub(crate) use self::report::Said;
+pub(crate) use self::report::{Said, ServerAnswer};
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routing::{Redirect, Routing};
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
+pub(crate) use self::talk::LIMITS;
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) use self::talk::What;
 #[cfg(any(test, feature = "_kinds"))]
 pub(crate) use self::turn::TurnedDown;
 pub(crate) use self::waits::Waiting;

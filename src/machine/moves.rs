@@ -8,13 +8,14 @@
 use super::command::Memory;
 use super::core::Machine;
 use super::fault::Fault;
-use super::link::{State, To};
+use super::link::State;
+use super::talk::To;
 use crate::policy::Moment;
 
 impl Machine {
     /// From here on the link remembers what it tells.
     pub(crate) fn remembers(&mut self, server: usize, memory: Box<dyn Memory>) {
-        self.links[server].memory = Some(memory);
+        self.links[server].succession.memory = Some(memory);
     }
 
     /// The link leads to another server from here on, which may not vote before `votes_at`. What the driver has begun to
@@ -25,7 +26,7 @@ impl Machine {
         self.end_link(server, Fault::Closed, now);
         let link = &mut self.links[server];
         (link.address, link.awaited) = (address.into(), awaited);
-        (link.is_elsewhere, link.settles_at) = (true, votes_at);
+        (link.succession.is_elsewhere, link.succession.settles_at) = (true, votes_at);
         // What is known of the run before says nothing of how long this one has lasted.
         (link.sighting, link.failed, link.is_down) = (None, 0, false);
         link.state = State::Down { dial_at: now, soonest: now };
@@ -35,12 +36,11 @@ impl Machine {
     /// Whether a server is met that takes the place of another: it is told what may not have come to it.
     pub(super) fn takes_over(&mut self, server: usize, now: Moment) -> bool {
         let link = &mut self.links[server];
-        if !std::mem::replace(&mut link.is_elsewhere, false) {
+        if !std::mem::replace(&mut link.succession.is_elsewhere, false) {
             return false;
         }
-        if let Some(mut memory) = link.memory.take() {
-            memory.tell_again(now, &mut |release| link.say(release, To::Nobody, now));
-            link.memory = Some(memory);
+        if let Some(memory) = &mut link.succession.memory {
+            memory.tell_again(now, &mut |release| link.talk.say(release, To::Nobody, now));
         }
         true
     }

@@ -5,12 +5,13 @@
 
 use std::task::{Context, Poll};
 
+use super::acquire::Options;
 use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
-use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::{To, What};
+use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::rules;
+use super::talk::{To, What};
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
@@ -58,7 +59,7 @@ impl Machine {
         let Some(lease) = leases.get(id).filter(|lease| lease.is_alone()) else { return };
         let link = &mut links[lease.link(0)];
         if link.is_ready() && lines.is_known_as_sought(&lease.names) {
-            link.echo(To::Seal, now);
+            link.talk.echo(To::Seal, now);
         }
     }
 
@@ -202,55 +203,20 @@ impl Machine {
             return;
         }
         // A late answer to this owner's question is none to what another owner of the lease has asked.
-        let round = lease.round;
         lease.round += 1;
         // Of as many servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
         let fresh = spare.unwrap_or_else(|| lease.replicas.iter().map(Replica::fresh).collect());
-        let aside = Lease {
-            kind: lease.kind,
-            names: lease.names.clone(),
-            words: lease.words.clone(),
-            owner,
-            predecessor: None,
-            term: lease.term,
-            bounded: lease.bounded.clone(),
-            phase: Phase::GivingBack,
-            is_renewed: false,
-            is_watched: false,
-            is_told: false,
-            news_at: NEVER,
-            round,
-            asked_at: lease.asked_at,
-            votes: Votes::default(),
-            attempt: lease.attempt,
-            tally: lease.tally,
-            retry: lease.retry,
-            defers: false,
-            setback: None,
-            entry: lease.entry.take(),
-            scouts_for: None,
-            token: 0,
-            granted_at: lease.granted_at,
-            relay: Relay::default(),
-            extending: Extending::Nothing,
-            late_at: now,
-            extended: 0,
-            counted: None,
-            failed: 0,
-            due: now,
-            planned: pointless_at(lease, &self.settings),
-            replicas: std::mem::replace(&mut lease.replicas, fresh),
-            waker: None,
-            said: Vec::new(),
-            end: None,
-            told_of_loss: Vec::new(),
-        };
+        let replicas = std::mem::replace(&mut lease.replicas, fresh);
         // For a report.
-        for (fresh, known) in lease.replicas.iter_mut().zip(&aside.replicas) {
-            (fresh.generation, fresh.answered_at) = (known.generation, known.answered_at);
+        lease.has_met(&replicas);
+        let options = Options { is_renewed: false, ..lease.another_attempt() };
+        let (entry, retry, asked_at) = (lease.entry.take(), lease.retry, lease.asked_at);
+        let until = pointless_at(lease, &self.settings);
+        let aside = self.add(options, owner, retry, replicas, until, now);
+        if let Some(lease) = self.leases.get_mut(aside) {
+            (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
         }
-        let aside = self.insert(aside);
         self.give_back(aside, now);
     }
 
@@ -420,10 +386,7 @@ impl Machine {
         if granted | denied | failed == 0 && count(asked) == servers {
             return;
         }
-        let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (at, replica)| {
-            let is_untouched = replica.has == Has::Nothing;
-            all | u64::from(is_untouched) << at
-        });
+        let untouched = lease.bits(Has::Nothing);
         let end = match quorum.verdict(0, count((denied | untouched) & !granted)) {
             Verdict::Lost if servers == 1 => End::Lost(Loss::Gone),
             Verdict::Lost => End::Lost(Loss::NoQuorum),

@@ -9,8 +9,9 @@ use super::core::Machine;
 use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
-use super::link::{Link, What};
+use super::link::Link;
 use super::place::Place;
+use super::talk::What;
 use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.
@@ -24,21 +25,9 @@ pub(crate) struct ServerAnswer<'a> {
 
 pub(crate) enum Said<'a> {
     Granted,
-    /// The lock was another's until then: of which value, and for how many milliseconds more.
-    Seized(&'a [u8], i64),
-    /// The lock is not, or no longer, the owner's that asks, or that it is to be taken from.
-    NotOwned,
-    /// The lock is another's: of which value, and for how many milliseconds more.
-    Held(Option<(&'a [u8], i64)>),
-    /// The lock is free, and others wait for it.
-    Queued(u64),
-    /// The token is too small, or too far ahead.
-    Stale,
+    /// More than that, or something else.
+    Kept(&'a Kept),
     Refused(&'a [u8]),
-    /// Others have it in another way than the one that is asked for: the numbers of both.
-    Unlike(u64, u64),
-    /// A reply that the question does not have.
-    Unexpected,
     /// It has not answered yet.
     Pending,
     /// The answer did not come in this time. The first of its connection took as long as the second, where it was waited for
@@ -91,7 +80,7 @@ impl Lease {
             What::Holder => (b"GET", Place::Text),
             _ => (b"PTTL", Place::Number),
         };
-        link.write(&[command, self.names.lock()], place, self.to(id, at, what), now);
+        link.talk.write(&[command, self.names.lock()], place, self.to(id, at, what), now);
     }
 }
 
@@ -211,30 +200,20 @@ impl Machine {
     fn answer<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> ServerAnswer<'a> {
         let (said, link) = (self.said(lease, at, now), lease.link(at));
         let at = lease.replicas[at].answered_at;
-        #[cfg(any(test, feature = "grace"))]
-        if let Said::Graced(..) = said {
-            return ServerAnswer { link, said, round_trip: None };
-        }
-        let is_answer = !matches!(
-            said,
-            Said::Pending
-                | Said::Late(..)
-                | Said::Unknown(_)
-                | Said::Quarantined(_)
-                | Said::Settling(_)
-                | Said::LeftOut(_)
-                | Said::Unreached(_)
-        );
+        let is_answer = matches!(said, Said::Granted | Said::Kept(_) | Said::Refused(_));
         // While a request waits at one server, what others said before stands.
         let is_answer = is_answer && at >= lease.asked_at && !lease.is_given_back();
         let round_trip = is_answer.then(|| at.since(lease.asked_at));
         ServerAnswer { link, said, round_trip }
     }
 
-    /// Those that have no connection, by their numbers, and why.
-    pub(crate) fn unmet(&self) -> impl Iterator<Item = (usize, Said<'_>)> {
+    /// Those that have no connection, and why.
+    pub(crate) fn unmet(&self) -> impl Iterator<Item = ServerAnswer<'_>> {
         let unmet = self.links.iter().enumerate().filter(|(_, link)| !link.is_ready());
-        unmet.map(|(server, link)| (server, Said::Unreached(link.fault.as_ref())))
+        unmet.map(|(link, it)| {
+            let said = Said::Unreached(it.fault.as_ref());
+            ServerAnswer { link, said, round_trip: None }
+        })
     }
 
     fn said<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> Said<'a> {
@@ -248,17 +227,11 @@ impl Machine {
             return Said::Unreached(link.fault.as_ref());
         }
         match kept {
-            Some(Kept::Seized(value, pttl)) => Said::Seized(value, *pttl),
+            Some(kept @ Kept::Seized(..)) => Said::Kept(kept),
             _ if votes.granted & bit != 0 => Said::Granted,
-            Some(Kept::NotOwned) => Said::NotOwned,
-            Some(Kept::Held(value, pttl)) => Said::Held(Some((value, *pttl))),
-            Some(Kept::Taken) => Said::Held(None),
-            Some(Kept::Queued(waiting)) => Said::Queued(*waiting),
-            Some(Kept::Stale) => Said::Stale,
             Some(Kept::Refused(text)) => Said::Refused(text),
-            Some(Kept::Unlike(theirs, ours)) => Said::Unlike(*theirs, *ours),
-            Some(Kept::Unexpected) => Said::Unexpected,
-            None if votes.denied & bit != 0 => Said::Held(None),
+            Some(kept) => Said::Kept(kept),
+            None if votes.denied & bit != 0 => Said::Kept(&Kept::Taken),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,
             #[cfg(any(test, feature = "grace"))]
             None if self.grace(lease.link(at), now).is_some() => {
@@ -273,7 +246,8 @@ impl Machine {
                     true => timeout.saturating_sub(lease.late_at.since(now)),
                     false => now.since(lease.asked_at),
                 };
-                let greeting = if within >= timeout { link.greeted_in } else { Duration::ZERO };
+                let greeting =
+                    if within >= timeout { link.talk.greeted_in } else { Duration::ZERO };
                 match is_there {
                     true => Said::Late(within, greeting),
                     false => Said::Unknown(link.fault.as_ref()),
@@ -284,7 +258,7 @@ impl Machine {
                 Said::Reignless(link.met.said().map_or(b"", |it| it))
             }
             None => match link.refusal_of_locks(now) {
-                Some(Failing::Quarantined(wait)) if link.votes_at == link.settles_at => {
+                Some(Failing::Quarantined(wait)) if Some(link.votes_at) == link.settles_at() => {
                     Said::Settling(wait)
                 }
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),

@@ -7,8 +7,8 @@
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Has, Phase, Votes};
-use super::link::What;
 use super::rules;
+use super::talk::What;
 use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply, late_within};
 
 /// The part of the timeout for which the first server is waited for.

@@ -13,8 +13,9 @@ use super::fault::Fault;
 use super::ids::LeaseId;
 use super::kind::{Kind, Words};
 use super::lease::{Has, Lease, Phase, Replica, Votes};
-use super::link::{Link, Reply, State, To, What};
+use super::link::{Link, State};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
+use super::talk::{Reply, To, What};
 use crate::names::Names;
 use crate::policy::{Code, Moment};
 
@@ -99,7 +100,8 @@ impl Machine {
     fn let_go(&mut self, at: usize, now: Moment) {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let link = &self.links[at];
-        let is_asked = link.in_flight() > 0 || !link.owed.is_empty() || !link.awaited.is_empty();
+        let is_asked =
+            link.talk.in_flight() > 0 || !link.owed.is_empty() || !link.awaited.is_empty();
         if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
             return;
         }
@@ -226,14 +228,14 @@ impl Machine {
         }
         let link = &mut self.links[to];
         if !is_lasting {
-            if let Some(text) = link.asking_refused.take() {
+            if let Some(text) = link.talk.asking_refused.take() {
                 let told = Reply { frame: Frame::Error(text), ..*reply };
                 self.dispatch(server, told.to, Some(&told), now);
                 return true;
             }
         }
         if link.is_ready() && !is_lasting {
-            link.command(&[b"ASKING"], To::Asking, now);
+            link.talk.command(&[b"ASKING"], To::Asking, now);
             link.is_asking = true;
         }
         let is_asked = match reply.to {

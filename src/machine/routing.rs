@@ -1,7 +1,8 @@
 //! What is known of keys that servers have by their slots: as data, and how one is asked for.
 
 use super::kind::{Kind, Question};
-use super::link::{REPEATS_MAX, What};
+use super::link::REPEATS_MAX;
+use super::talk::What;
 
 type Spell = fn(Question<'_>, What, usize);
 

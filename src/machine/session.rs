@@ -3,6 +3,8 @@
 #[cfg(any(test, feature = "credentials"))]
 use std::time::Duration;
 
+#[cfg(any(test, feature = "sentinel"))]
+use super::command::Memory;
 use crate::policy::Moment;
 
 /// The steps of a handshake; each is one command.
@@ -79,6 +81,16 @@ pub(super) struct Renewal {
     pub(super) lasts: Option<(Moment, Duration)>,
     /// Tries in a row that failed.
     pub(super) failed: u32,
+}
+
+/// Of a link whose server changes.
+#[cfg(any(test, feature = "sentinel"))]
+#[derive(Default)]
+pub(super) struct Succession {
+    pub(super) memory: Option<Box<dyn Memory>>,
+    /// The link leads to another server since, which has still to be met, and may not vote before this.
+    pub(super) is_elsewhere: bool,
+    pub(super) settles_at: Moment,
 }
 
 /// The run of the server that was met last.

@@ -38,7 +38,7 @@ impl Machine {
 
     /// What a server has refused, for want of a right, where no caller is told; and that right, where it is known.
     pub(crate) fn denied(&self, server: usize) -> Option<(Option<String>, &[u8])> {
-        let (step, text) = self.links[server].denied.as_ref()?;
+        let (step, text) = self.links[server].talk.denied.as_ref()?;
         Some((step.and_then(Step::right), text))
     }
 
@@ -54,7 +54,7 @@ impl Machine {
             let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
             (link.sighting, is_another) = (Some(sighting), other);
         }
-        link.votes_at = link.settles_at.max(now);
+        link.votes_at = link.settles_at().map_or(now, |at| at.max(now));
         link.warnings = warnings(info).collect();
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;
@@ -88,8 +88,8 @@ impl Machine {
     pub(super) fn leave_later(&mut self, server: usize, now: Moment) {
         let leave_at = now.after(MEET_AGAIN.delay(0, (self.settings.random)()));
         let link = &mut self.links[server];
-        if link.leave_at.is_none() {
-            link.leave_at = Some(leave_at);
+        if link.talk.leave_at.is_none() {
+            link.talk.leave_at = Some(leave_at);
             self.effects.push(Effect::Demoted(server));
         }
         self.note(leave_at);

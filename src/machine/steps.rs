@@ -30,11 +30,12 @@ use super::drawn::Counter;
 use super::ids::LeaseId;
 use super::kind::Means;
 use super::lease::{Has, Lease, Phase};
-use super::link::{Link, Reply, Step, What};
+use super::link::Link;
 use super::place::Place;
 use super::report::is_no_lock;
 use super::rules;
 use super::script::Scripts;
+use super::talk::{Reply, Step, What};
 use crate::policy::{Drawn, Moment, TOKEN_MAX, number};
 
 /// As long as scripts keep a counter that is idle.
@@ -61,16 +62,16 @@ impl Lease {
         let (to, is_fenced) = (|what| self.to(id, at, what), self.kind.is_fenced);
         let is_again = self.replicas[at].has == Has::Perhaps;
         command.bytes.clear();
-        if !link.compares {
+        if !link.talk.compares {
             self.is_its(at, command, scripts);
-            link.say(command, to(What::Step(Step::Compares)), now);
+            link.talk.say(command, to(What::Step(Step::Compares)), now);
         } else if is_again && !is_fenced {
             self.is_its(at, command, scripts);
-            link.say(command, to(What::Acquire), now);
+            link.talk.say(command, to(What::Acquire), now);
         } else {
             if !is_again {
                 (self.kind.acquire)(self.question(at, command, scripts));
-                link.say(command, to(What::Acquire), now);
+                link.talk.say(command, to(What::Acquire), now);
             }
             if is_fenced {
                 self.draw((id, at), link, now);
@@ -89,8 +90,8 @@ impl Lease {
 
     fn draw(&self, (id, at): (LeaseId, usize), link: &mut Link, now: Moment) {
         let to = |step| self.to(id, at, What::Step(step));
-        link.write(&[b"GET", self.names.fence()], Place::Text, to(Step::Counter), now);
-        link.write(&[b"TIME"], Place::Any, to(Step::Clock), now);
+        link.talk.write(&[b"GET", self.names.fence()], Place::Text, to(Step::Counter), now);
+        link.talk.write(&[b"TIME"], Place::Any, to(Step::Clock), now);
     }
 
     fn mint(&self, (id, at): (LeaseId, usize), link: &mut Link, now: Moment) {
@@ -103,7 +104,7 @@ impl Lease {
             None => &[b"NX"],
         };
         let words = [&head, condition, &life].concat();
-        link.write(&words, Place::Flag, self.to(id, at, What::Step(Step::Minted)), now);
+        link.talk.write(&words, Place::Flag, self.to(id, at, What::Step(Step::Minted)), now);
     }
 
     /// Whether the question of this round at this place is still to be answered.
@@ -164,7 +165,7 @@ impl Machine {
         now: Moment,
     ) {
         let knows = step == Step::Compares && reply.is_some_and(|it| it.frame.error().is_none());
-        self.links[server].compares |= knows;
+        self.links[server].talk.compares |= knows;
         if reply.is_some() {
             self.note_answer(server);
         }
@@ -263,9 +264,9 @@ impl Machine {
                 (steps.token, steps.is_minted) = (token, false);
                 let link = &mut links[server];
                 lease.mint((id, at), link, now);
-                command.form = link.form;
+                command.form = link.talk.form;
                 lease.is_its(at, command, &settings.scripts);
-                link.say(command, lease.to(id, at, What::Step(Step::Proved)), now);
+                link.talk.say(command, lease.to(id, at, What::Step(Step::Proved)), now);
                 command.bytes.clear();
                 return;
             }

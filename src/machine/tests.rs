@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
-use super::link::{State, What};
+use super::link::State;
+use super::talk::What;
 use super::{
     Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
     Question, Redirect, Routing, Script, Scripts, Settings, Waits,

@@ -1,8 +1,9 @@
 //! Asks a server to tell of hand-overs and of keys.
 
-use super::link::{Link, To};
+use super::link::Link;
 use super::place::Place;
 use super::subscription::{Subscription, Told};
+use super::talk::To;
 use crate::policy::Moment;
 
 /// The server is to tell of the keys that the next command reads.
@@ -12,35 +13,35 @@ impl Link {
     /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
     /// then waiters ask again and again.
     pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
-        if !self.is_ready() || !self.is_resp3 || self.told.is_asked || self.is_asking() {
+        if !self.is_ready() || !self.talk.is_resp3 || self.talk.told.is_asked || self.is_asking() {
             return;
         }
-        self.told = Subscription::asked(id());
-        let channel = self.told;
+        self.talk.told = Subscription::asked(id());
+        let channel = self.talk.told;
         let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.channel()];
-        self.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
+        self.talk.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
         let track: [&[u8]; 5] = [b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"];
-        self.command(&track, To::Nobody, now);
+        self.talk.command(&track, To::Nobody, now);
         // Whether keys are told of shows here: each right may be missing, and this needs both.
-        self.command(&CACHING, To::Told(Told::OfKeys), now);
+        self.talk.command(&CACHING, To::Told(Told::OfKeys), now);
     }
 
     /// Whether the server may tell of the keys that the next command reads, which has not said that it does not.
     pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
         self.subscribe(id, now);
-        let may_tell = self.told.is_tracking || self.told.is_awaited();
+        let may_tell = self.talk.told.is_tracking || self.talk.told.is_awaited();
         self.watches(may_tell && self.is_ready(), now)
     }
 
     /// Whether the keys that the next command reads are watched from here on.
     pub(super) fn watch_next(&mut self, now: Moment) -> bool {
-        self.watches(self.told.is_tracking, now)
+        self.watches(self.talk.told.is_tracking, now)
     }
 
     fn watches(&mut self, may_tell: bool, now: Moment) -> bool {
         let may_tell = may_tell && !self.is_asking();
         if may_tell {
-            self.command(&CACHING, To::Nobody, now);
+            self.talk.command(&CACHING, To::Nobody, now);
         }
         may_tell
     }

@@ -13,8 +13,8 @@ use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Votes};
-use super::link::What;
 use super::subscription::Told;
+use super::talk::What;
 use crate::policy::{
     Attempt, Ballot, Failing, Grant, Moment, Relay, RetryState, Setback, Term, WaiterState,
 };
@@ -45,13 +45,13 @@ impl Machine {
     /// The channel on which a server tells of hand-overs, once it has confirmed that, and tells of keys too: a lock
     /// that nobody hands over is noticed.
     pub(crate) fn channel(&self, server: usize) -> Option<&[u8]> {
-        let told = &self.links[server].told;
+        let told = &self.links[server].talk.told;
         (told.is_confirmed && told.is_tracking).then(|| told.channel())
     }
 
     /// A server lets no script do what a queue needs: nobody enters there, for as long as the connection lasts.
     pub(crate) fn has_no_queue(&mut self, server: usize) {
-        self.links[server].told.is_confirmed = false;
+        self.links[server].talk.told.is_confirmed = false;
     }
 
     /// Whether the request may have an entry: its attempts are not counted, and one server has all of its keys.
@@ -120,9 +120,9 @@ impl Machine {
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         link.watch_next(now);
         command.bytes.clear();
-        command.form = link.form;
+        command.form = link.talk.form;
         wait(lease.question(at, command, &settings.scripts), words);
-        link.say(command, lease.to(id, at, What::Wait), now);
+        link.talk.say(command, lease.to(id, at, What::Wait), now);
     }
 
     /// Whether the server would say the same to each repetition of the question.
@@ -300,13 +300,13 @@ impl Machine {
 
     /// Whether a server tells of hand-overs and keys, as it was asked to: a request that rests meanwhile may go on by that.
     pub(super) fn is_told(&mut self, server: usize, what: Told, is_so: bool, now: Moment) {
-        let told = &mut self.links[server].told;
+        let told = &mut self.links[server].talk.told;
         match what {
             Told::OfHandOvers => told.is_confirmed = is_so,
             Told::OfKeys => (told.is_tracking, told.is_settled) = (is_so, true),
         }
         // Not with the first of several: the one with the queue may not have answered yet.
-        if what == Told::OfKeys && !self.links.iter().any(|link| link.told.is_awaited()) {
+        if what == Told::OfKeys && !self.links.iter().any(|link| link.talk.told.is_awaited()) {
             // Of no lock has it told anything yet.
             let woken = self.counts.woken;
             self.first_may_ask(None, now);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::Lease;
-use super::link::To;
 use super::place::Place;
+use super::talk::To;
 use crate::policy::Moment;
 
 /// A holder that waits this long for a loss is told of it by a server.
@@ -54,7 +54,7 @@ impl Machine {
         if self.are_watched(server, &[id], now) {
             let Self { links, leases, .. } = self;
             let Some(lease) = leases.get(id) else { return };
-            links[server].write(&[b"GET", lease.names.lock()], Place::Text, To::Nobody, now);
+            links[server].talk.write(&[b"GET", lease.names.lock()], Place::Text, To::Nobody, now);
         }
     }
 

@@ -11,7 +11,8 @@ use super::fault::Fault;
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::lease::Phase;
-use super::link::{Reply, State, To, What};
+use super::link::State;
+use super::talk::{Reply, To, What};
 use crate::policy::{Backoff, LeaseState, Moment};
 
 /// A pause between two dials that fail: soon at first, because most ends are short, then once a second.
@@ -54,10 +55,10 @@ impl Machine {
                 link.state = State::Dialling;
                 self.effects.push(Effect::Dial(server, connect_timeout));
             }
-            State::Ready if link.silent_at(silence).is_some_and(is_over) => {
+            State::Ready if link.talk.silent_at(silence).is_some_and(is_over) => {
                 self.end_link(server, Fault::Silent, now);
             }
-            State::Ready if link.leave_at.is_some_and(is_over) => {
+            State::Ready if link.talk.leave_at.is_some_and(is_over) => {
                 self.end_link(server, Fault::Demoted, now);
             }
             #[cfg(any(test, feature = "credentials"))]
@@ -103,14 +104,13 @@ impl Machine {
         let soonest = now.after(DIALS.delay(link.failed / 2, random));
         link.failed = link.failed.saturating_add(1);
         (link.fault, link.is_down) = (Some(fault), !link.is_ready());
-        let mut lost = Vec::new();
-        link.end(State::Down { dial_at, soonest }, &mut lost, now);
+        let mut over = link.end(State::Down { dial_at, soonest }, now);
         self.note(dial_at);
         if self.is_by_slots() {
             self.effects.push(Effect::Demoted(server));
         }
         self.tell_of_meeting();
-        for to in lost {
+        while let Some(to) = over.lost() {
             self.dispatch(server, to, None, now);
         }
         self.is_told_no_more(server, now);
@@ -131,9 +131,9 @@ impl Machine {
             return;
         }
         let mut proved = std::mem::take(&mut self.proved);
-        let ended = self.links[server].hear(bytes, &mut proved, now).err();
+        let ended = self.links[server].talk.hear(bytes, &mut proved, now).err();
         for reply in &proved {
-            if self.links[server].is_nonsense {
+            if self.links[server].talk.is_nonsense {
                 self.dispatch(server, reply.to, None, now);
             } else if reply.to == To::Push && ended.is_some() {
                 // Told on a connection that is out of step: nothing proves it.
@@ -142,10 +142,10 @@ impl Machine {
             }
         }
         proved.clear();
-        self.links[server].keeps_little();
+        self.links[server].talk.keeps_little();
         // What a burst has needed is not kept.
         self.proved = if proved.capacity() > PROVED_MAX { Vec::new() } else { proved };
-        let nonsense = self.links[server].is_nonsense.then_some(Fault::Misplaced);
+        let nonsense = self.links[server].talk.is_nonsense.then_some(Fault::Misplaced);
         if let Some(fault) = ended.or(nonsense) {
             bytes.clear();
             self.end_link(server, fault, now);
@@ -161,7 +161,7 @@ impl Machine {
             #[cfg(any(test, feature = "cluster"))]
             (To::Asking, reply) => {
                 let error = reply.and_then(|reply| reply.frame.error());
-                self.links[server].asking_refused = error.cloned();
+                self.links[server].talk.asking_refused = error.cloned();
             }
             #[cfg(any(test, feature = "grace"))]
             (To::Reign, reply) => self.learns(server, reply, now),
@@ -239,7 +239,7 @@ impl Machine {
     /// A script that answers what no script of ours does may have done anything, and its connection ends (safety rule 13).
     #[cold]
     pub(crate) fn is_nonsense(&mut self, server: usize) -> Answer {
-        self.links[server].is_nonsense = true;
+        self.links[server].talk.is_nonsense = true;
         Answer::UNKNOWN
     }
 
@@ -294,9 +294,9 @@ impl Machine {
     ///
     /// Why the server may not vote on this connection.
     fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
-        let Handshake { link, info, .. } = greeted;
+        let Handshake { talk, info, .. } = greeted;
         self.generations = self.generations.wrapping_add(1);
-        self.links[server].adopt(link, self.generations);
+        self.links[server].adopt(talk, self.generations);
         let is_another_run = self.meet(server, &info, now)?;
         let link = &mut self.links[server];
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
@@ -313,7 +313,9 @@ impl Machine {
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
         self.held_changed(None, now);
         self.renews_again(server, now);
-        if self.takes_over(server, now) || is_another_run {
+        #[cfg(any(test, feature = "sentinel"))]
+        let is_another_run = self.takes_over(server, now) || is_another_run;
+        if is_another_run {
             self.look_for_leases(server, now);
         }
         self.go_on(server, now);

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use leasehold_resp::DecodeError;
 
+use crate::error::FailureKind;
 use crate::net::fault::Fault;
 use crate::net::refusal::ServerError;
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
+use crate::net::transport::Address;
 use crate::policy::Units;
 
 /// What a server of TLS begins its answer with to a client that does not speak TLS.
@@ -105,19 +107,26 @@ impl OpenError {
     }
 
     /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
-    pub(crate) fn of_all(mut failed: Vec<(Option<SocketAddr>, Self)>) -> Self {
-        let is_telling = |(at, error): &(_, Self)| !matches!((at, error), (Some(_), Self::Dial(_)));
-        if let Some(telling) = failed.iter().position(is_telling) {
-            return failed.swap_remove(telling).1;
-        }
+    pub(crate) fn of_all(failed: impl Iterator<Item = (Option<SocketAddr>, Self)>) -> Self {
         let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
         for (at, error) in failed {
-            let (Some(at), Self::Dial(error)) = (at, error) else { continue };
+            let (Some(at), Self::Dial(error)) = (at, &error) else { return error };
             kind = error.kind();
             let comma = if tried.is_empty() { "" } else { ", " };
-            tried += &format!("{comma}{at}: {error}");
+            tried += &format!("{comma}{}: {error}", Address::from(at));
         }
         Self::of_dial(io::Error::new(kind, tried))
+    }
+
+    /// The party at fault, and whether trying again can help.
+    pub(crate) fn kind(&self) -> FailureKind {
+        match self {
+            Self::Refused { error, .. } => error.kind(),
+            Self::RuntimeGone | Self::NoTls | Self::WantsTls => FailureKind::Misuse,
+            #[cfg(feature = "tls")]
+            Self::Tls(fault) => kind_of_tls(fault),
+            _ => FailureKind::Unavailable,
+        }
     }
 
     /// The same, of a Sentinel.
@@ -147,5 +156,15 @@ impl OpenError {
     #[cfg(not(feature = "tls"))]
     fn of_tls(_: &io::Error) -> Option<Self> {
         None
+    }
+}
+
+/// Certificates do not get better by waiting, but a server that is silent may speak again.
+#[cfg(feature = "tls")]
+fn kind_of_tls(fault: &TlsFault) -> FailureKind {
+    match fault {
+        fault if fault.is_about_identity() => FailureKind::Auth,
+        TlsFault::Silent(_) => FailureKind::Unavailable,
+        _ => FailureKind::Misuse,
     }
 }

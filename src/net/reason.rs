@@ -5,8 +5,6 @@ use std::time::Duration;
 use super::fault::Fault;
 use super::open_error::OpenError;
 use super::refusal::{Code, ServerError};
-#[cfg(feature = "tls")]
-use super::tls::TlsFault;
 use crate::error::FailureKind;
 use crate::policy::Units;
 use crate::policy::fitness::Refusal;
@@ -37,6 +35,7 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
+    #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
     }
@@ -56,34 +55,9 @@ impl Reason {
             #[cfg(any(test, feature = "sharing"))]
             Self::OtherLimit { .. } => FailureKind::Misuse,
             Self::Unsettled(_) => FailureKind::Unavailable,
-            Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
-                kind_of(error.code())
-            }
-            Self::NoConnection(OpenError::RuntimeGone | OpenError::NoTls | OpenError::WantsTls) => {
-                FailureKind::Misuse
-            }
-            #[cfg(feature = "tls")]
-            Self::NoConnection(OpenError::Tls(fault)) => kind_of_tls(fault),
-            Self::NoConnection(_) => FailureKind::Unavailable,
+            Self::Refused(error) => error.kind(),
+            Self::NoConnection(error) => error.kind(),
         }
-    }
-}
-
-fn kind_of(code: Code) -> FailureKind {
-    match code {
-        Code::Auth | Code::Permission => FailureKind::Auth,
-        code if code.is_lasting() => FailureKind::Misuse,
-        _ => FailureKind::Unavailable,
-    }
-}
-
-/// Certificates do not get better by waiting, but a server that is silent may speak again.
-#[cfg(feature = "tls")]
-fn kind_of_tls(fault: &TlsFault) -> FailureKind {
-    match fault {
-        fault if fault.is_about_identity() => FailureKind::Auth,
-        TlsFault::Silent(_) => FailureKind::Unavailable,
-        _ => FailureKind::Misuse,
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::Shown;
+use crate::error::{FailureKind, Shown};
 pub use crate::policy::Code;
-use crate::policy::line_of;
-use crate::policy::parts::{has, parted};
+use crate::policy::parts::{has, lower, parted};
+use crate::policy::{line_of, names_eval};
 
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl ServerError {
             let line = line_of(self.text(), script);
             let name = line.and_then(|line| between(line, "call('", "'"));
             name.map(|name| match code {
-                Code::Permission => format!("+{}", name.to_ascii_lowercase()),
+                Code::Permission => format!("+{}", lower(name)),
                 _ => name.to_owned(),
             })
         };
@@ -107,6 +107,15 @@ impl ServerError {
     pub fn code(&self) -> Code {
         self.0.code
     }
+
+    /// The party at fault, and whether trying again can help.
+    pub(crate) fn kind(&self) -> FailureKind {
+        match self.code() {
+            Code::Auth | Code::Permission => FailureKind::Auth,
+            code if code.is_lasting() => FailureKind::Misuse,
+            _ => FailureKind::Unavailable,
+        }
+    }
 }
 
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
@@ -133,7 +142,7 @@ impl fmt::Display for ServerError {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
             }
             // Of scripts that could not be brought.
-            (None, Code::NoScript | Code::Unsupported) if has(&text.to_ascii_lowercase(), "eval") => f.write_str(
+            (None, Code::NoScript | Code::Unsupported) if names_eval(text) => f.write_str(
                 "; the server runs no scripts: plain locks do without by Builder::scriptless (feature \
                  `scriptless`) or --scriptless, all else takes them (docs/managed.md)",
             ),

@@ -7,7 +7,7 @@ pub(crate) mod simulated;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::os::fd::AsFd;
 #[cfg(windows)]
@@ -29,6 +29,7 @@ use super::streams::Connector;
 use super::tls;
 use crate::clock;
 use crate::policy::Moment;
+use crate::policy::parts::parted;
 
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
@@ -63,6 +64,38 @@ impl fmt::Display for Address {
             Self::Unix { path } => write!(f, "{}", path.display()),
         }
     }
+}
+
+/// Spelt as the standard library does, whose own way can pad it too, and is more code than a dial.
+impl From<SocketAddr> for Address {
+    fn from(at: SocketAddr) -> Self {
+        let host = match at.ip().to_canonical() {
+            IpAddr::V4(ip) => {
+                let [a, b, c, d] = ip.octets();
+                format!("{a}.{b}.{c}.{d}")
+            }
+            IpAddr::V6(ip) => spelt(ip.segments()),
+        };
+        Self::Tcp { host, port: at.port() }
+    }
+}
+
+/// RFC 5952: the first of the longest runs of zeros is left out.
+fn spelt(groups: [u16; 8]) -> String {
+    const ZEROS: &str = ":0:0:0:0:0:0:0:0:";
+    let mut text = ":".to_owned();
+    groups.iter().for_each(|group| text += &format!("{group:x}:"));
+    let mut count = groups.len();
+    while count > 1 {
+        if let Some((before, behind)) = parted(&text, &ZEROS[..=2 * count]) {
+            text = format!("{before}::{behind}");
+            break;
+        }
+        count -= 1;
+    }
+    let start = usize::from(!text.starts_with("::"));
+    let end = text.len() - usize::from(!text.ends_with("::"));
+    text[start..end].to_owned()
 }
 
 /// Opens a socket to one of the [`candidates`] of `address`, by the connector where there is one.
@@ -320,3 +353,6 @@ fn shut_down_both(socket: &impl AsFd) -> rustix::io::Result<()> {
 fn shut_down_both(socket: &impl AsSocket) -> io::Result<()> {
     socket2::SockRef::from(socket).shutdown(std::net::Shutdown::Both)
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,25 +22,6 @@ impl Backoff {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(failed).unwrap_or(u32::MAX));
         doubled.min(self.longest)
     }
-
-    /// As [`Backoff::delay`], but never past `ends_in`, when what is waited for ends by itself.
-    ///
-    /// The few milliseconds of jitter behind the end keep waiters from all coming at once.
-    #[cfg_attr(not(test), allow(dead_code, reason = "part of the interface of the core"))]
-    pub(crate) fn delay_until(
-        self,
-        failed: u32,
-        ends_in: Option<Duration>,
-        random: u64,
-    ) -> Duration {
-        let delay = self.delay(failed, random);
-        match ends_in {
-            Some(ends_in) if ends_in < delay => {
-                ends_in.saturating_add(jittered(self.first, random))
-            }
-            _ => delay,
-        }
-    }
 }
 
 /// A delay between half of `whole` and `whole`.

@@ -117,6 +117,13 @@ fn unwrapped(text: &str) -> &str {
     }
 }
 
+/// Whether the word by which a script was sent is what the server does not know, and no command of a script that may have
+/// run.
+#[inline(never)]
+pub(crate) fn names_eval(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"eval"))
+}
+
 /// The line of this script in which an error arose, where a server says in which.
 pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
     let (_, mut place) = parted(error, PLACE)?;
@@ -126,7 +133,7 @@ pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
     let place = place.trim_start();
     let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
     let line: usize = number(&place.as_bytes()[..end])?;
-    script.lines().nth(line.checked_sub(1)?)
+    script.split('\n').nth(line.checked_sub(1)?)
 }
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ fn evicting(policy: &str) -> Option<Unfit> {
 
 fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
-    info.lines().find_map(value).map(str::trim)
+    info.split('\n').find_map(value).map(str::trim)
 }
 
 impl Facts {

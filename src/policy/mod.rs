@@ -62,7 +62,7 @@ pub(crate) use breaker::Breaker;
 #[cfg(any(test, feature = "scriptless"))]
 pub(crate) use drawn::Drawn;
 pub use error_code::Code;
-pub(crate) use error_code::line_of;
+pub(crate) use error_code::{line_of, names_eval};
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;

@@ -12,6 +12,12 @@ pub(crate) fn parted<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> 
     Some((before, &rest[by.len()..]))
 }
 
+/// The text in small letters.
+#[inline(never)]
+pub(crate) fn lower(text: &str) -> String {
+    text.to_ascii_lowercase()
+}
+
 /// Whether `text` has `part`.
 pub(crate) fn has(text: &str, part: &str) -> bool {
     find(text.as_bytes(), part.as_bytes()).is_some()

@@ -96,6 +96,7 @@ impl Quorum {
     /// Whether an acquire is lost, and `open` votes can still say why. Neither the refusals nor the failures decide it
     /// alone, and the failures would if enough of the open votes failed too. An outage must not pass for contention
     /// because one server named a holder.
+    #[cfg(any(test, feature = "election", feature = "family"))]
     pub(crate) fn leaves_open_why(self, refused: usize, failed: usize, open: usize) -> bool {
         let decides = |denied| self.verdict(0, denied) == Verdict::Lost;
         decides(refused + failed) && !decides(refused) && !decides(failed) && decides(failed + open)

@@ -113,8 +113,9 @@ fn parts(text: &[u8]) -> impl Iterator<Item = [u8; PART_BYTES]> {
 /// Whether it is the word of a Cluster's node that another has the key. That is obeyed, and says no
 /// more than an address, which may have a part in common with a password by chance.
 fn is_redirect(text: &[u8]) -> bool {
-    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
-    let [b"MOVED" | b"ASK", slot, address] = words[..] else { return false };
+    let text = text.strip_prefix(b"MOVED ").or(text.strip_prefix(b"ASK "));
+    let parts = text.and_then(|text| Some(text.split_at(find(text, b" ")?)));
+    let Some((slot, [_, address @ ..])) = parts else { return false };
     let is_of_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]%?".contains(byte);
     slot.iter().all(u8::is_ascii_digit) && address.iter().all(is_of_address)
 }

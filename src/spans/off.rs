@@ -23,6 +23,7 @@ impl AcquireSpan {
         Self(())
     }
 
+    #[cfg(any(test, feature = "takeover"))]
     #[inline(always)]
     pub(crate) fn stolen(&self, _from: &Holder) {}
 
@@ -52,6 +53,7 @@ impl<Id> Holds<Id> {
     ) {
     }
 
+    #[cfg(any(test, feature = "_kinds"))]
     #[inline(always)]
     pub(crate) fn goes_on(&self, _id: Id, _other: Id, _token: Option<u64>) {}
 

@@ -113,7 +113,7 @@ impl Opening {
             match timeout(head_start, pin!(next(&mut running))).await {
                 Ok(Some((_, Ok(socket)))) => return Ok(socket),
                 Ok(Some((at, Err(error)))) => failed.push((at, OpenError::of_dial(error))),
-                Ok(None) => return Err(OpenError::of_all(failed)),
+                Ok(None) => return Err(OpenError::of_all(failed.into_iter())),
                 Err(_) => {}
             }
         }

@@ -7,8 +7,9 @@ use super::command::Command;
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::Lease;
-use super::link::{Link, What};
+use super::link::Link;
 use super::script::Scripts;
+use super::talk::What;
 use crate::policy::{Failing, Moment};
 
 impl Link {

@@ -16,7 +16,8 @@ fn refused(by: fn(&[u8]) -> Frame) -> Option<(Vec<u8>, i64)> {
     });
     assert!(matches!(bench.machine.poll_acquire(id, &context), Poll::Ready(Err(_))));
     match bench.machine.report(id, bench.now).next().unwrap().said {
-        Said::Held(holder) => holder.map(|(value, pttl)| (value.to_vec(), pttl)),
+        Said::Kept(Kept::Held(value, pttl)) => Some((value.to_vec(), *pttl)),
+        Said::Kept(Kept::Taken) => None,
         _ => panic!("it is held"),
     }
 }
@@ -39,7 +40,7 @@ fn a_connection_that_ends_before_the_holder_is_named_has_refused_anyway() {
     bench.reply(0, &bulk(&seal[1]));
     bench.machine.disconnected(0, Fault::Closed, bench.now);
     let answer = bench.machine.report(id, bench.now).next().unwrap();
-    assert!(matches!(answer.said, Said::Held(None)));
+    assert!(matches!(answer.said, Said::Kept(Kept::Taken)));
     bench.machine.forget(id, bench.now);
     assert_eq!(bench.machine.len(), 0, "it was proved that nothing is held");
 }

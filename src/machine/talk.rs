@@ -1,0 +1,455 @@
+//! What is said on one connection, from its handshake on: what is to be sent, what is waited for, and what proves a reply.
+//!
+//! A reply does not name its command: it belongs to the command at its place, where none was lost on the way and none
+//! was added (safety rule 13). So each script is given a *stamp*, a number that no other command of the connection has,
+//! and gives it back. A reply without one, an error too, counts only once a stamped reply behind it has come in its own
+//! place. Where no stamped command goes out behind it in the same write, an `ECHO` of a stamp does, a *seal*.
+//!
+//! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
+
+use super::command::Command;
+use super::fault::Fault;
+use super::ids::{BatchId, CallId, LeaseId};
+use super::place::{Digits, Place, STAMP_DIGITS, spelled};
+use super::rules::{self, Standing};
+use super::script::{Form, Script};
+#[cfg(any(test, feature = "credentials"))]
+use super::session::Renewal;
+use super::session::Step as Greeting;
+use super::subscription::{Subscription, Told};
+use crate::policy::secrets::Secrets;
+use crate::policy::{Code, Moment};
+
+const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
+const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
+/// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
+/// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
+pub(crate) const LIMITS: Limits = Limits {
+    depth: 8,
+    bulk_bytes: 64 * 1024,
+    elements: 8 * 1024,
+    line_bytes: 16 * 1024,
+    frame_bytes: 1024 * 1024,
+};
+
+/// Room for commands under way that is kept.
+const SLOTS_KEPT: usize = 1024;
+
+/// What a reply is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// A lease's question of this round, to the replica at this place.
+    Lease { id: LeaseId, at: u8, round: u32, what: What },
+    /// Several renewals at once.
+    Batch(BatchId),
+    /// A caller that holds no lease.
+    Call(CallId),
+    /// A step of the handshake, in this protocol.
+    Handshake { step: Greeting, is_resp3: bool },
+    /// The server says since when it is the primary.
+    #[cfg(any(test, feature = "grace"))]
+    Reign,
+    /// A login in the place of one that ends.
+    #[cfg(any(test, feature = "credentials"))]
+    Login,
+    /// Nobody: it proves those before it.
+    Seal,
+    /// Nobody.
+    Nobody,
+    /// What comes behind it is asked of a server that does not serve its slot yet.
+    #[cfg(any(test, feature = "cluster"))]
+    Asking,
+    /// What the server tells without a question: whether it does.
+    Told(Told),
+    /// What it told so.
+    Push,
+}
+
+impl To {
+    fn is_seal(self) -> bool {
+        matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
+    }
+
+    /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
+    /// at a holder none is.
+    fn is_awaited(self) -> bool {
+        !matches!(
+            self,
+            Self::Batch(_)
+                | Self::Nobody
+                | Self::Told(_)
+                | Self::Lease {
+                    what: What::Extend
+                        | What::Repair
+                        | What::Release
+                        | What::Holder
+                        | What::HolderTtl,
+                    ..
+                }
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Acquire,
+    Extend,
+    Repair,
+    Release,
+    /// By an entry in a queue.
+    Wait,
+    /// Of replicas.
+    Count,
+    /// Behind a refusal that names no holder: the key's value, and then its TTL.
+    Holder,
+    HolderTtl,
+    /// Of a lock that is taken without a script.
+    #[cfg(any(test, feature = "scriptless"))]
+    Step(Step),
+}
+
+/// See `steps.rs`.
+#[cfg(any(test, feature = "scriptless"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Whether the server knows how to compare.
+    Compares,
+    Counter,
+    Clock,
+    Minted,
+    Proved,
+}
+
+struct Slot {
+    to: To,
+    place: Place,
+    /// How a script was sent; a plain command as one that was sent itself.
+    form: Form,
+    sent_at: Moment,
+}
+
+/// A reply that is proved, with what it is for.
+pub(super) struct Reply {
+    pub(super) to: To,
+    pub(super) frame: Frame,
+    /// How a script was sent; a plain command as one that was sent itself.
+    pub(super) form: Form,
+}
+
+/// See the module's documentation. It ends with its connection.
+pub(super) struct Talk {
+    pub(super) out: BytesMut,
+    /// How long the first reply of the handshake took.
+    pub(super) greeted_in: Duration,
+    /// What the server has refused, for want of a right, where no caller is told; in the handshake, in which step.
+    pub(super) denied: Option<(Option<Greeting>, Bytes)>,
+    pub(super) secrets: Secrets,
+    /// When the server is left, which has said that it is a replica.
+    pub(super) leave_at: Option<Moment>,
+    #[cfg(any(test, feature = "credentials"))]
+    pub(super) renewal: Option<Box<Renewal>>,
+    /// How the next script is sent: all are sent themselves where the server knows no digests.
+    pub(super) form: Form,
+    /// A seal is a `PING`, as the server knows no `ECHO`.
+    seals_by_ping: bool,
+    /// The server has shown that it compares in `SET`.
+    #[cfg(any(test, feature = "scriptless"))]
+    pub(super) compares: bool,
+    /// How the last `ASKING` was refused, where nobody has heard of that.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) asking_refused: Option<Bytes>,
+    /// Scripts of callers that hold no lease, which this connection has sent itself.
+    #[cfg(any(test, feature = "_calls"))]
+    pub(super) brought: Vec<&'static [u8]>,
+    /// The server can tell something without a question.
+    pub(super) is_resp3: bool,
+    pub(super) told: Subscription,
+    decoder: Decoder,
+    slots: VecDeque<Slot>,
+    /// Replies that have come, and are not proved yet.
+    pending: VecDeque<Reply>,
+    stamp: Digits,
+    /// Something was written that a stamp has to follow.
+    is_unsealed: bool,
+    /// A script has replied, to its own stamp, what it does not reply.
+    pub(super) is_nonsense: bool,
+}
+
+impl Talk {
+    /// Of no connection yet; scripts are sent in this form.
+    #[inline(never)]
+    pub(super) fn new(form: Form, limits: Limits) -> Self {
+        Self {
+            out: BytesMut::new(),
+            greeted_in: Duration::ZERO,
+            denied: None,
+            secrets: Secrets::default(),
+            leave_at: None,
+            #[cfg(any(test, feature = "credentials"))]
+            renewal: None,
+            form,
+            seals_by_ping: false,
+            #[cfg(any(test, feature = "scriptless"))]
+            compares: false,
+            #[cfg(any(test, feature = "cluster"))]
+            asking_refused: None,
+            #[cfg(any(test, feature = "_calls"))]
+            brought: Vec::new(),
+            is_resp3: false,
+            told: Subscription::NONE,
+            decoder: Decoder::new(limits),
+            slots: VecDeque::new(),
+            pending: VecDeque::new(),
+            stamp: [b'0'; STAMP_DIGITS],
+            is_unsealed: false,
+            is_nonsense: false,
+        }
+    }
+
+    /// Of a handshake: its stamps begin at a random one, so that two connections hardly have one in common.
+    pub(super) fn of_handshake(random: u64, limits: Limits) -> Self {
+        let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
+        let mut talk = Self::new(Form::Digest, limits);
+        talk.stamp.copy_from_slice(&Decimal::new(first));
+        talk
+    }
+
+    /// The next thing that has waited for a reply, of a connection that is over.
+    pub(super) fn lost(&mut self) -> Option<To> {
+        let pending = self.pending.pop_front().map(|reply| reply.to);
+        pending.or_else(|| self.slots.pop_front().map(|slot| slot.to))
+    }
+
+    /// What a burst has needed is let go of.
+    pub(super) fn keeps_little(&mut self) {
+        if self.slots.is_empty() && self.slots.capacity() > SLOTS_KEPT {
+            self.slots = VecDeque::new();
+        }
+        if self.pending.is_empty() && self.pending.capacity() > SLOTS_KEPT {
+            self.pending = VecDeque::new();
+        }
+    }
+
+    /// A script with its keys and words, and a stamp behind them.
+    pub(super) fn call(
+        &mut self,
+        script: &Script,
+        keys: &[&[u8]],
+        words: &[&[u8]],
+        to: To,
+        now: Moment,
+    ) {
+        script.spell(&mut self.out, self.form, keys, words);
+        self.stamp(to, self.form, now);
+    }
+
+    /// What is spelled already.
+    pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
+        self.out.extend_from_slice(&command.bytes);
+        if command.is_stamped {
+            self.stamp(to, command.form, now);
+        } else {
+            self.wait_for(Place::Flag, to, now);
+        }
+    }
+
+    /// Writes a stamp as the last word of a command.
+    fn stamp(&mut self, to: To, form: Form, now: Moment) {
+        let stamp = self.next_stamp();
+        self.out.extend_from_slice(&spelled(stamp));
+        let place = Place::Stamped(stamp);
+        if form == Form::Loaded {
+            self.wait_for(Place::Any, To::Nobody, now);
+        }
+        self.slots.push_back(Slot { to, place, form, sent_at: now });
+        self.is_unsealed = false;
+    }
+
+    /// A reply without a stamp is to come.
+    #[inline(never)]
+    fn wait_for(&mut self, place: Place, to: To, now: Moment) {
+        self.slots.push_back(Slot { to, place, form: Form::Whole, sent_at: now });
+        self.is_unsealed = true;
+    }
+
+    /// A command that says `OK` or nothing.
+    pub(super) fn command(&mut self, words: &[&[u8]], to: To, now: Moment) {
+        self.write(words, Place::Flag, to, now);
+    }
+
+    /// A command whose reply has no stamp.
+    #[inline(never)]
+    pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
+        encode_parts(&mut self.out, b"", &[words], 0);
+        self.wait_for(place, to, now);
+    }
+
+    /// A seal.
+    pub(super) fn echo(&mut self, to: To, now: Moment) {
+        let word: &[u8; 4] = if self.seals_by_ping { b"PING" } else { b"ECHO" };
+        self.out.extend_from_slice(b"*2\r\n$4\r\n");
+        self.out.extend_from_slice(word);
+        self.out.extend_from_slice(b"\r\n");
+        self.stamp(to, Form::Whole, now);
+    }
+
+    /// Before what is written goes out.
+    pub(super) fn seal(&mut self, now: Moment) {
+        if self.is_unsealed {
+            self.echo(To::Seal, now);
+        }
+    }
+
+    fn next_stamp(&mut self) -> Digits {
+        for digit in self.stamp.iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                break;
+            }
+            *digit = b'0';
+        }
+        self.stamp
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// When it is dead where nothing comes: the oldest command that has no reply was written so long before.
+    pub(super) fn silent_at(&self, most: Duration) -> Option<Moment> {
+        self.slots.front().map(|slot| slot.sent_at.after(most))
+    }
+
+    /// The one thing that came and is not proved yet, where that is an error.
+    pub(super) fn only_error(&self) -> Option<&Bytes> {
+        let only = self.pending.front().filter(|_| self.pending.len() == 1)?;
+        only.frame.error()
+    }
+
+    /// Takes all that came; what is no whole reply yet stays in `bytes`. What is proved is added to `proved`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection has to end. Nothing that came with it is believed but what was proved before.
+    pub(super) fn hear(
+        &mut self,
+        bytes: &mut BytesMut,
+        proved: &mut Vec<Reply>,
+        now: Moment,
+    ) -> Result<(), Fault> {
+        loop {
+            let heard = self.next(bytes, proved, now);
+            if !rules::heard(heard, bytes, !proved.is_empty())? || bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the next thing that came; false where nothing whole is left.
+    fn next(
+        &mut self,
+        bytes: &mut BytesMut,
+        proved: &mut Vec<Reply>,
+        now: Moment,
+    ) -> Result<bool, Fault> {
+        let plain = |slot: &Slot| slot.place.skip(&mut self.decoder, bytes);
+        if let Some((frame, standing)) = self.slots.front().and_then(plain) {
+            let standing = rules::standing(false, &frame, Ok(standing), false)?;
+            let Slot { to, form, .. } = self.slots.pop_front().expect("it is there");
+            self.file(Reply { to, frame, form }, standing, proved);
+            return Ok(true);
+        }
+        let mut frame = match self.decoder.decode(bytes) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(false),
+            Err(error) => return Err(Fault::Garbled(error)),
+        };
+        if frame.is_push() {
+            let waiting = self.slots.front_mut().into_iter();
+            waiting.for_each(|slot| slot.sent_at = rules::waited_since(slot.sent_at, now));
+            let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
+            if is_awaited && self.told.is_confirmed_by(&frame) {
+                let to = self.slots.pop_front().expect("it is there").to;
+                self.pending.push_back(Reply { to, frame, form: Form::Whole });
+            } else {
+                proved.push(Reply { to: To::Push, frame, form: Form::Whole });
+            }
+            return Ok(true);
+        }
+        let Some(slot) = self.slots.pop_front() else {
+            return if rules::is_let_pass() { Ok(true) } else { Err(Fault::Misplaced) };
+        };
+        let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
+            if let Some(tamed) = self.secrets.tamed(text) {
+                *text = tamed.into();
+            }
+            let text = text.clone();
+            self.refused(slot.to, slot.place, text, now)
+        } else {
+            slot.place.judge(&frame)
+        };
+        let is_of_stamp = matches!(slot.place, Place::Stamped(_));
+        let is_wrong = matches!(standing, Err(Fault::Misplaced));
+        let standing = match rules::standing(is_of_stamp, &frame, standing, is_wrong) {
+            Ok(standing) => standing,
+            Err(fault) => {
+                // It has no reply, and is told so with those behind it.
+                self.slots.push_front(slot);
+                return Err(fault);
+            }
+        };
+        self.file(Reply { to: slot.to, frame, form: slot.form }, standing, proved);
+        Ok(true)
+    }
+
+    /// Adds to `proved` what has come without proof.
+    pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
+        while let Some(before) = self.pending.pop_front() {
+            proved.push(before);
+        }
+    }
+
+    fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {
+        match standing {
+            Standing::Pends => self.pending.push_back(reply),
+            Standing::Proves => {
+                self.believe(proved);
+                proved.push(reply);
+            }
+        }
+    }
+
+    /// What an error says in this place. Where it stands for a stamp, and nothing behind it has one, a seal goes behind
+    /// it. A seal that is refused proves errors, which grant nothing, and nothing else.
+    fn refused(
+        &mut self,
+        to: To,
+        place: Place,
+        text: Bytes,
+        now: Moment,
+    ) -> Result<Standing, Fault> {
+        let is_stamped = |place| matches!(place, Place::Stamped(_));
+        let code = Code::of_bytes(&text);
+        if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
+            self.denied = Some((None, text.clone()));
+        }
+        // The other word proves as much, whatever has come of this one.
+        let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
+        self.seals_by_ping |= is_unknown;
+        if to == To::Seal && !is_unknown {
+            let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
+            return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
+        }
+        // Those behind it may be answered by errors, too, each in the place of the one before.
+        if is_stamped(place) && !self.slots.iter().any(|slot| slot.to == To::Seal) {
+            self.echo(To::Seal, now);
+        }
+        Ok(Standing::Pends)
+    }
+}
