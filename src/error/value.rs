@@ -1,4 +1,4 @@
-//! The value under a lock's key, as people are told of it: `lock/owner.rs` says of what it consists.
+//! The value under a lock's key, as people are told of it: `machine/ids.rs` says of what it consists.
 
 use std::fmt;
 use std::time::Duration;

@@ -13,8 +13,15 @@ mod queue;
 mod releases;
 #[cfg(any(test, feature = "scriptless"))]
 pub(crate) mod scriptless;
-#[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
+#[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
+/// Without the feature, no lock has shares.
+#[cfg(not(any(test, feature = "sharing")))]
+pub(crate) mod sharing {
+    /// What nobody wants of a lock.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Sharing {}
+}
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) mod takeover;
 

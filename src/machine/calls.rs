@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::answer::Place;
+use super::command::{Form, Script};
 use super::effect::Effect;
 use super::ids::CallId;
 use super::link::{Link, REPEATS_MAX};
-use super::place::Place;
-use super::script::{Form, Script};
 use super::talk::To;
 use crate::policy::Moment;
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::answer::Place;
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Counted;
-use super::place::Place;
 use super::talk::{Reply, What};
 use crate::policy::Moment;
 

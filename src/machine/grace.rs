@@ -18,15 +18,15 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::command::Command;
+use super::command::{Form, Scripts};
 use super::core::{Effect, Machine};
-use super::counts::Event;
+use super::effect::Event;
 use super::ids::LeaseId;
 use super::kind::Question;
 use super::lease::{Lease, Phase};
 use super::link::Link;
 use super::reign::Grace;
 use super::rules;
-use super::script::{Form, Scripts};
 use super::talk::{Reply, To, What};
 #[cfg(any(test, feature = "cluster"))]
 use crate::names::is_tagged;

@@ -21,10 +21,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use leasehold_resp::{Decimal, Frame};
 
+use super::answer::Place;
+use super::command::Script;
 use super::core::Settings;
-use super::fault::Fault;
-use super::place::Place;
-use super::script::Script;
+use super::session::Fault;
 use super::session::{Login, Step};
 use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};

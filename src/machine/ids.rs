@@ -1,4 +1,5 @@
-//! By what things are named.
+//! By what things are named: leases, calls, renewals that go out in one command, and owners. An owner is what nobody else has,
+//! and what the value says beside that.
 
 use crate::policy::TimerKey;
 
@@ -15,3 +16,128 @@ pub(crate) struct CallId {
 /// Several renewals in one command, by their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchId(pub(super) u32);
+
+/// Renewals under way, several in one command.
+#[derive(Default)]
+pub(super) struct Batches {
+    under_way: Vec<Option<Vec<(LeaseId, u32)>>>,
+    free: Vec<u32>,
+    spare: Vec<Vec<(LeaseId, u32)>>,
+    /// Those that are due now.
+    pub(super) due: Vec<LeaseId>,
+}
+
+impl Batches {
+    pub(super) fn begin(&mut self, members: impl Iterator<Item = (LeaseId, u32)>) -> BatchId {
+        let mut batch = self.spare.pop().unwrap_or_default();
+        batch.extend(members);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.under_way.push(None);
+            u32::try_from(self.under_way.len() - 1).expect("memory ends before")
+        });
+        self.under_way[number as usize] = Some(batch);
+        BatchId(number)
+    }
+
+    pub(super) fn end(&mut self, BatchId(number): BatchId) -> Vec<(LeaseId, u32)> {
+        self.free.push(number);
+        self.under_way[number as usize].take().unwrap_or_default()
+    }
+
+    pub(super) fn reuse(&mut self, mut batch: Vec<(LeaseId, u32)>) {
+        batch.clear();
+        self.spare.push(batch);
+    }
+}
+
+/// Hexadecimal digits of 128 random bits.
+pub(super) const ID_LENGTH: usize = 32;
+/// Behind the id: the owner finds its value again with a byte 0 behind it, which says that somebody waits.
+const FORMAT: u8 = b'~';
+const HEAD_LENGTH: usize = ID_LENGTH + 1;
+
+/// The value that stands under the lock's key: the id, the format, and what is said beside them.
+#[derive(Clone)]
+pub(super) enum Owner {
+    Plain([u8; HEAD_LENGTH]),
+    Extended(Box<[u8]>),
+}
+
+impl Owner {
+    pub(super) fn new(id: u128, said: &[u8]) -> Self {
+        let head = head(id);
+        if said.is_empty() {
+            Self::Plain(head)
+        } else {
+            Self::Extended([&head, said].concat().into())
+        }
+    }
+
+    /// The same without the format: its value is compared whole, so nothing is ever put behind it.
+    pub(super) fn knowing_no_marks(self) -> Self {
+        Self::Extended([self.id(), self.said()].concat().into())
+    }
+
+    fn knows_marks(&self) -> bool {
+        !cfg!(any(test, feature = "scriptless")) || self.value().get(ID_LENGTH) == Some(&FORMAT)
+    }
+
+    /// What it is known by.
+    pub(super) fn id(&self) -> &[u8] {
+        &self.value()[..ID_LENGTH]
+    }
+
+    /// Another owner, which says the same.
+    pub(super) fn another(&self, id: u128) -> Self {
+        let another = Self::new(id, self.said());
+        if self.knows_marks() { another } else { another.knowing_no_marks() }
+    }
+
+    /// Whether the other says the same beside its id.
+    pub(super) fn says(&self, other: &Self) -> bool {
+        self.said() == other.said()
+    }
+
+    /// What it says beside its id.
+    pub(super) fn said(&self) -> &[u8] {
+        &self.value()[if self.knows_marks() { HEAD_LENGTH } else { ID_LENGTH }..]
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        match self {
+            Self::Plain(value) => value,
+            Self::Extended(value) => value,
+        }
+    }
+}
+
+fn head(id: u128) -> [u8; HEAD_LENGTH] {
+    let mut head = [FORMAT; HEAD_LENGTH];
+    write_digits(id, &mut head[..ID_LENGTH]);
+    head
+}
+
+/// Writes an id where it has its room.
+#[inline]
+pub(super) fn write_digits(id: u128, room: &mut [u8]) {
+    let (first, second) = room.split_at_mut(ID_LENGTH / 2);
+    first.copy_from_slice(&digits_of(id >> 64));
+    second.copy_from_slice(&digits_of(id & u128::from(u64::MAX)));
+}
+
+/// The digits of a number of 64 bits, all of them at once: each has one byte of the 16.
+fn digits_of(number: u128) -> [u8; 16] {
+    const fn all(byte: u8) -> u128 {
+        u128::from_ne_bytes([byte; 16])
+    }
+    let apart = (number | number << 32) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
+    let apart = (apart | apart << 16) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
+    let apart = (apart | apart << 8) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
+    let apart = (apart | apart << 4) & all(0x0f);
+    // 1 where the digit is a letter.
+    let letters = (apart + all(6)) >> 4 & all(1);
+    (apart + all(b'0') + letters * u128::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,12 +5,12 @@ use std::task::{Context, Poll, Waker};
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
+use super::command::Script;
 use super::core::{Effect, Happening, Machine, NEVER};
-use super::counts::Event;
+use super::effect::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Votes};
 use super::link::Link;
-use super::script::Script;
 use super::talk::{Reply, To, What};
 use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,

@@ -4,7 +4,7 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Answer;
 use super::command::Command;
-use super::script::Scripts;
+use super::command::Scripts;
 use crate::names::Names;
 use crate::policy::Ballot;
 

@@ -1,4 +1,9 @@
-//! One lease, from the request to the last key that is given back: one slot.
+//! One lease, from the request to the last key that is given back: one slot. An owner that waits in the queue of a lock has an
+//! [`Entry`] there.
+//!
+//! How long a lease is held and its lock kept from others, beside what its TTL says, is in [`Bounded`]; few leases have that.
+//! A lock that is to be held for some time at least keeps its key for the rest of that time when it is given back: in the
+//! place of a release goes an extension to the rest. The owner is over then, so nothing extends the key any more.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -6,19 +11,15 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 
 use super::answer::Kept;
-use super::bounds::Bounded;
-use super::command::Command;
-use super::entry::Entry;
-use super::ids::LeaseId;
+use super::command::{Command, Scripts};
+use super::ids::{LeaseId, Owner};
 use super::kind::{FENCED, Kind, Question};
 use super::link::Link;
-use super::owner::Owner;
-use super::script::Scripts;
 use super::talk::{To, What};
 use crate::names::Names;
 use crate::policy::{
-    Attempt, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback, Tally,
-    Term, is_silence, patience,
+    Attempt, Bounds, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback,
+    Tally, Term, WaiterState, is_silence, patience,
 };
 
 /// Where a lease stands.
@@ -536,3 +537,54 @@ impl Lease {
 pub(super) fn quorum_of(replicas: usize, of_servers: Quorum) -> Quorum {
     if replicas == of_servers.servers() { of_servers } else { Quorum::all(replicas) }
 }
+
+/// How long a lease is held whatever its TTL.
+#[derive(Clone)]
+pub(super) struct Bounded {
+    pub(super) bounds: Bounds,
+    /// Its holder knows of it.
+    pub(super) is_told: bool,
+}
+
+impl Bounded {
+    pub(super) fn new(bounds: Bounds) -> Option<Box<Self>> {
+        (!bounds.are_none()).then(|| Box::new(Self { bounds, is_told: false }))
+    }
+
+    /// For how many milliseconds its lock stays taken once it is given back, if it does.
+    pub(super) fn rest_ms(&self, granted_at: Moment, now: Moment) -> Option<u64> {
+        let at_least = self.bounds.at_least.filter(|_| self.is_told)?;
+        let rest = granted_at.after(at_least).since(now);
+        let whole = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        (whole > 0).then_some(whole)
+    }
+}
+
+/// An owner in the queue of a lock at one server.
+pub(crate) struct Entry {
+    /// The link to the server, and the place of the lease's replica there.
+    pub(crate) server: usize,
+    pub(super) at: usize,
+    pub(crate) state: WaiterState,
+    /// When its last question was sent; what is to be judged is the answer to that one.
+    pub(crate) asked_at: Moment,
+    /// Since when nothing has been answered that was asked.
+    pub(crate) unanswered_since: Option<Moment>,
+    /// The server has answered its owner: only a first question enters.
+    pub(crate) is_known: bool,
+    /// It knows of nobody before it.
+    pub(crate) is_first: bool,
+    /// A server has told that something happened to the lock.
+    pub(crate) is_told: bool,
+    /// When all servers were asked last.
+    pub(crate) all_asked_at: Moment,
+    /// An attempt by another owner that asks them.
+    pub(super) scout: Option<LeaseId>,
+    /// When the holder's lease ends, as far as is known.
+    pub(crate) frees_at: Option<Moment>,
+    /// The server keeps the lock for the owner until then, with this token: its turn to ask all servers.
+    pub(super) turn: Option<(Moment, u64)>,
+}
+
+#[cfg(test)]
+mod tests;

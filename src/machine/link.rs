@@ -3,11 +3,11 @@
 use std::mem;
 use std::time::Duration;
 
+use super::command::Form;
 use super::command::Memory;
-use super::fault::Fault;
 use super::ids::LeaseId;
 use super::reign::Met;
-use super::script::Form;
+use super::session::Fault;
 use super::session::Sighting;
 use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use super::answer::Place;
 use super::core::{Effect, Machine};
-use super::counts::Event;
+use super::effect::Event;
 use super::link::Link;
-use super::place::Place;
 use super::session::{Login, Renewal};
 use super::talk::To;
 use crate::policy::{Moment, RELOGIN, relogin_at};

@@ -19,29 +19,25 @@
 //!
 //! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
-//! `acquire` (attempts), `behind` (the line of those that wait in this process), `waits` (what stands on the machine has a
-//! request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked,
-//! and when), `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas
-//! have it), `release` (what is given back, at once or owed), `parting` (a lock that is let go for somebody else), `bounds` (how long it is held whatever its TTL), `report`
-//! (what servers said where it came to nothing), `steps` (a lock that is taken without a script), `shutdown` (the end of
-//! all of them). Beside leases there are
-//! questions of callers that hold none: `call`.
+//! `acquire` (attempts), `line` and `behind` (those of this process that wait for one lock), `waits` (what stands on the machine
+//! has a request wait otherwise than by asking again), `round` (which servers are asked, and when), `turn` (another takes the
+//! place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas have it), `release` (what is given back, at once,
+//! owed, or in the end of all), `parting` (a lock that is let go for somebody else), `report` (what servers said where it came
+//! to nothing), `steps` (a lock that is taken without a script). Beside leases there are questions of callers that hold none:
+//! `call`.
 //!
 //! # A link
 //!
-//! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary, `grace` what it is believed while that is a short time, `talk` the commands of one connection and which reply is whose, `place` what that can be, `command` how one is spelled for all servers, `again` the
-//! replies by which a command goes out again, `breaker` which servers are left out for a while, `fault` why there is no connection, and `told` what the server tells without a question. A link that has no
-//! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
+//! A link is one connection to one server after the other: `link` is what is known of the server, and why it has no connection
+//! ([`Machine::fault`]), and `talk` what is said on one connection, and which reply is whose. `greeting` is its handshake,
+//! `session` what stays for as long as the connection does, `standing` what the server has to be for a vote, `login` what becomes
+//! of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary,
+//! `grace` what it is believed while that is a short time, `command` how a command is spelled for all servers, `answer` what its
+//! reply can be and means, `told` what the server tells without a question, and `world` how all of that comes in.
 
 mod acquire;
-mod again;
 mod answer;
-mod batches;
 mod behind;
-mod bounds;
-mod breaker;
-mod by_hash;
 #[cfg(any(test, feature = "_calls"))]
 mod call;
 #[cfg(any(test, feature = "_calls"))]
@@ -49,12 +45,9 @@ mod calls;
 mod command;
 mod core;
 mod count;
-mod counts;
 #[cfg(any(test, feature = "scriptless"))]
 mod drawn;
 mod effect;
-mod entry;
-mod fault;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 #[cfg_attr(not(any(test, feature = "grace")), path = "grace/off.rs")]
@@ -70,10 +63,8 @@ mod link;
 mod login;
 #[cfg(any(test, feature = "sentinel"))]
 mod moves;
-mod owner;
 #[cfg(any(test, feature = "takeover"))]
 mod parting;
-mod place;
 #[cfg_attr(not(any(test, feature = "grace")), path = "reign/off.rs")]
 mod reign;
 mod release;
@@ -88,14 +79,10 @@ mod rules;
 #[cfg(test)]
 #[path = "mutated.rs"]
 mod rules;
-mod scout;
-mod script;
 mod session;
-mod shutdown;
 mod standing;
 #[cfg(any(test, feature = "scriptless"))]
 mod steps;
-mod subscription;
 mod talk;
 #[cfg(any(test, fuzzing))]
 mod tests;
@@ -103,7 +90,6 @@ mod told;
 #[cfg(any(test, feature = "_kinds"))]
 mod turn;
 mod waits;
-mod watch;
 mod world;
 
 pub(crate) use self::acquire::Options;
@@ -111,22 +97,22 @@ pub(crate) use self::answer::{Answer, Kept};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::calls::{Call, Called};
 pub(crate) use self::command::{Command, Memory};
+pub(crate) use self::command::{Script, Scripts};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
-pub(crate) use self::counts::{Counts, Event};
-pub(crate) use self::entry::Entry;
-pub(crate) use self::fault::Fault;
+pub(crate) use self::effect::{Counts, Event};
 pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 pub(crate) use self::kind::{Alone, FENCED, Kind, Means, PLAIN, Question};
+pub(crate) use self::lease::Entry;
 pub(crate) use self::lease::Refusal;
 #[cfg(any(test, feature = "grace"))]
 pub(crate) use self::reign::Grace;
 pub(crate) use self::report::{Said, ServerAnswer};
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) use self::routing::{Redirect, Routing};
-pub(crate) use self::script::{Script, Scripts};
+pub(crate) use self::session::Fault;
 pub(crate) use self::session::Login;
 pub(crate) use self::talk::LIMITS;
 #[cfg(any(test, feature = "cluster"))]

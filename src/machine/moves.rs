@@ -7,8 +7,8 @@
 
 use super::command::Memory;
 use super::core::Machine;
-use super::fault::Fault;
 use super::link::State;
+use super::session::Fault;
 use super::talk::To;
 use crate::policy::Moment;
 

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::bounds::Bounded;
 use super::core::Machine;
 use super::ids::LeaseId;
+use super::ids::Owner;
 use super::kind::Kind;
+use super::lease::Bounded;
 use super::lease::Has;
-use super::owner::Owner;
 use crate::policy::{Bounds, LeaseEvent, LeaseState, Moment};
 
 impl Machine {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::command::Script;
 use super::ids::LeaseId;
 use super::rules;
-use super::script::Script;
 use crate::policy::{Code, Failing, Moment, Reign};
 
 /// That primaries have a grace.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use super::answer::Place;
 use super::answer::{Answer, Kept};
 use super::core::Machine;
-use super::fault::Fault;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
 use super::link::Link;
-use super::place::Place;
+use super::session::Fault;
 use super::talk::What;
 use crate::policy::{Code, Failing, Moment};
 

@@ -9,12 +9,12 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER};
-use super::fault::Fault;
 use super::ids::LeaseId;
 use super::kind::{Kind, Words};
 use super::lease::{Has, Lease, Phase, Replica, Votes};
 use super::link::{Link, State};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
+use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::names::Names;
 use crate::policy::{Code, Moment};

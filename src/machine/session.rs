@@ -1,11 +1,22 @@
-//! What a link knows of its connection beside the commands on it: the login, the run of the server.
+//! What a link knows of its connection beside the commands on it: the login, the run of the server, why there is none, and what
+//! the server tells without a question: that a lock was handed over, and that a key has changed.
+//!
+//! The server tells both over the connection of the questions. A channel is its connection's own, so a server counts nobody for a
+//! connection that has ended. Keys are tracked by `OPTIN`: only what a waiter reads is remembered, so those that do
+//! not wait cost the server nothing. A server does not tell a connection of what that connection itself changed:
+//! the machine knows of that.
 
 #[cfg(any(test, feature = "credentials"))]
 use std::time::Duration;
 
+use bytes::Bytes;
+use leasehold_resp::{DecodeError, Frame};
+
 #[cfg(any(test, feature = "sentinel"))]
 use super::command::Memory;
-use crate::policy::Moment;
+use super::ids::{ID_LENGTH, write_digits};
+use crate::policy::fitness::Unfit;
+use crate::policy::{Code, Moment};
 
 /// The steps of a handshake; each is one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,5 +123,108 @@ impl Sighting {
         };
         let sighting = Self { run_id: met.to_owned(), first_seen: now, not_before, left_at: None };
         (sighting, not_before.is_some())
+    }
+}
+
+/// What a server of TLS begins its answer with to a client that does not speak TLS.
+const TLS_ALERT: u8 = 0x15;
+/// Why a connection has to end, or there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The driver could not dial; trying again does not help where that `is_lasting`.
+    Undialled { is_lasting: bool },
+    /// It was closed by the other side, or the system.
+    Closed,
+    /// Dial and handshake together took too long.
+    Late,
+    /// The server answered what was said before the scripts, and not them.
+    HeldUp,
+    /// What came is no protocol.
+    Garbled(DecodeError),
+    /// A reply that its command cannot have, or one too many.
+    Misplaced,
+    /// A reply that a lease counts on cannot be proved: the server refuses the seal.
+    Unsealed(Bytes),
+    /// A step of the handshake was refused.
+    Refused { step: Step, text: Bytes },
+    /// The server answered a step with something else than that step's reply.
+    Unexpected(Step),
+    /// Nothing came for too long.
+    Silent,
+    /// The server is not fit to grant locks.
+    Unfit(Unfit),
+    /// It is the same server as the one of this link.
+    SameAs(usize),
+    /// The server has said that it is a replica: it is left, so that it is judged again.
+    Demoted,
+}
+
+impl Fault {
+    /// Whether it stays so until somebody changes the server or the client.
+    pub(super) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Refused { text, .. } | Self::Unsealed(text) => Code::of_bytes(text).is_lasting(),
+            Self::Unfit(unfit) => unfit.is_lasting(),
+            Self::SameAs(_) | Self::Undialled { is_lasting: true } => true,
+            Self::Garbled(error) => *error == DecodeError::UnknownType(TLS_ALERT),
+            _ => false,
+        }
+    }
+}
+
+/// What all channels begin with: `docs/acl.md` grants them by it.
+const PREFIX: &[u8; 10] = b"leasehold:";
+const CHANNEL_BYTES: usize = PREFIX.len() + ID_LENGTH;
+
+/// What of it a reply is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    OfHandOvers,
+    OfKeys,
+}
+
+/// Of one connection.
+#[derive(Clone, Copy)]
+pub(super) struct Subscription {
+    channel: [u8; CHANNEL_BYTES],
+    pub(super) is_asked: bool,
+    /// The server has answered to all of it.
+    pub(super) is_settled: bool,
+    /// The server has confirmed the channel.
+    pub(super) is_confirmed: bool,
+    /// The server tells of changes to keys that are read behind `CLIENT CACHING YES`.
+    pub(super) is_tracking: bool,
+}
+
+impl Subscription {
+    pub(super) const NONE: Self = Self {
+        channel: [0; CHANNEL_BYTES],
+        is_asked: false,
+        is_settled: false,
+        is_confirmed: false,
+        is_tracking: false,
+    };
+
+    /// The server is asked to tell of hand-overs on a channel of this number.
+    pub(super) fn asked(id: u128) -> Self {
+        let mut channel = [0; CHANNEL_BYTES];
+        channel[..PREFIX.len()].copy_from_slice(PREFIX);
+        write_digits(id, &mut channel[PREFIX.len()..]);
+        Self { channel, is_asked: true, ..Self::NONE }
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_asked && !self.is_settled
+    }
+
+    pub(super) fn channel(&self) -> &[u8] {
+        &self.channel
+    }
+
+    /// Whether a push says that the channel is subscribed to.
+    pub(super) fn is_confirmed_by(&self, push: &Frame) -> bool {
+        let Frame::Push(items) = push else { return false };
+        let is = |item: &Frame, text: &[u8]| item.as_bytes().is_some_and(|word| word[..] == *text);
+        matches!(&items[..], [kind, channel, ..] if is(kind, b"subscribe") && is(channel, &self.channel))
     }
 }

@@ -24,17 +24,17 @@ use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Answer;
+use super::answer::Place;
 use super::command::Command;
+use super::command::Scripts;
 use super::core::Machine;
 use super::drawn::Counter;
 use super::ids::LeaseId;
 use super::kind::Means;
 use super::lease::{Has, Lease, Phase};
 use super::link::Link;
-use super::place::Place;
 use super::report::is_no_lock;
 use super::rules;
-use super::script::Scripts;
 use super::talk::{Reply, Step, What};
 use crate::policy::{Drawn, Moment, TOKEN_MAX, number};
 

@@ -13,16 +13,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
+use super::answer::{Digits, Place, STAMP_DIGITS, spelled};
 use super::command::Command;
-use super::fault::Fault;
+use super::command::{Form, Script};
 use super::ids::{BatchId, CallId, LeaseId};
-use super::place::{Digits, Place, STAMP_DIGITS, spelled};
 use super::rules::{self, Standing};
-use super::script::{Form, Script};
+use super::session::Fault;
 #[cfg(any(test, feature = "credentials"))]
 use super::session::Renewal;
 use super::session::Step as Greeting;
-use super::subscription::{Subscription, Told};
+use super::session::{Subscription, Told};
 use crate::policy::secrets::Secrets;
 use crate::policy::{Code, Moment};
 

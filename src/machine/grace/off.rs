@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::command::Command;
+use super::command::Scripts;
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::Lease;
 use super::link::Link;
-use super::script::Scripts;
 use super::talk::What;
 use crate::policy::{Failing, Moment};
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::Login;
 use super::super::tests::{Bench, ROUTING, acquire, bulk, error, greeting, settings, stamp, text};
 use super::*;
-use crate::machine::script::Script;
+use crate::machine::command::Script;
 use crate::policy::LeaseState;
 use crate::scripts::REIGN;
 

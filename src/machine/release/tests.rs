@@ -1,3 +1,5 @@
+mod shutdown;
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+mod again;
+
 use super::super::tests::{Bench, acquire, bulk, stamp};
 use super::*;
 use crate::names::Names;

@@ -4,9 +4,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::tests::{Bench, acquire, error, greeting, request, settings, stamp};
-use super::super::{Fault, Login};
-use super::*;
+use super::super::super::tests::{Bench, acquire, error, greeting, request, settings, stamp};
+use super::super::super::{Fault, Login};
+use super::super::*;
 use crate::policy::Wait;
 
 fn context() -> Context<'static> {

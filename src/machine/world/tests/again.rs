@@ -4,9 +4,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::tests::{Bench, acquire, bulk, error, greeting, stamp, text};
-use super::super::{Login, Script};
-use super::*;
+use super::super::super::tests::{Bench, acquire, bulk, error, greeting, stamp, text};
+use super::super::super::{Login, Script};
+use super::super::*;
 use crate::policy::{End, LeaseState, Term};
 
 const MISSING: &str = "NOSCRIPT No matching script. Please use EVAL.";
@@ -96,7 +96,7 @@ fn a_server_that_knows_no_eval_is_sent_the_digests_behind_what_loads_them() {
     let answer_loaded = |bench: &mut Bench, text: &str| {
         let said = bench.said(0);
         let [load, called] = &said[..] else { panic!("{said:?}") };
-        assert_eq!(super::super::tests::text(load), format!("SCRIPT LOAD {text}"));
+        assert_eq!(super::super::super::tests::text(load), format!("SCRIPT LOAD {text}"));
         assert_eq!(called[0], "EVALSHA");
         bench.reply(0, &bulk(b"whatever that is"));
         bench.reply(0, &stamp(called));
@@ -131,8 +131,8 @@ fn a_script_that_cannot_be_loaded_is_refused_for_good() {
 }
 
 /// What no lock needs.
-fn question() -> super::super::Call {
-    super::super::Call {
+fn question() -> super::super::super::Call {
+    super::super::super::Call {
         script: Some(Script { text: "return 9,\nredis.call('TIME')", digest: &[b'9'; 40] }),
         is_whole: false,
         keys: Box::new([b"k"[..].into()]),
