@@ -115,12 +115,14 @@ impl Acquire {
     fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
         let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
         let (id, driver) = (lease.id, &lease.locker.driver);
-        if std::mem::take(&mut self.is_new) && !self.timekeeper.is_elsewhere(driver) {
+        let is_new = std::mem::take(&mut self.is_new);
+        if is_new && !self.timekeeper.is_elsewhere(driver) {
             return Poll::Pending;
         }
-        self.timekeeper.poll(driver, context, |machine, context| {
+        let polled = self.timekeeper.poll(driver, context, |machine, context| {
             machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
-        })
+        });
+        if is_new { Poll::Pending } else { polled }
     }
 
     fn refused(&self, lease: &Lease, refusal: Refusal) -> Error {
