@@ -49,19 +49,10 @@ impl Servers {
 
 impl Builder {
     pub(super) fn servers(&self) -> Result<Servers, Error> {
-        let (mut endpoints, mut addresses) = (Vec::new(), Vec::new());
+        let mut endpoints: Vec<Endpoint> = Vec::new();
         for url in &self.urls {
             match Target::parse(url).map_err(Error::misuse)? {
-                Target::Server(endpoint) => {
-                    let address = endpoint.address.to_string();
-                    if addresses.contains(&address) {
-                        return Err(Error::misuse(format_args!(
-                            "server {address} is given twice: a quorum needs independent servers"
-                        )));
-                    }
-                    addresses.push(address);
-                    endpoints.push(self.as_set(endpoint)?);
-                }
+                Target::Server(endpoint) => endpoints.push(self.as_set(endpoint)?),
                 Target::Cluster(seeds) if self.urls.len() == 1 => {
                     return seeds.try_map(|seed| self.as_set(seed)).map(Servers::Cluster);
                 }
@@ -73,6 +64,14 @@ impl Builder {
                 Target::Cluster(_) | Target::Sentinel(_) => {
                     return Err(Error::misuse(NOT_ALONE));
                 }
+            }
+        }
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
+                let address = &endpoint.address;
+                return Err(Error::misuse(format_args!(
+                    "server {address} is given twice: a quorum needs independent servers"
+                )));
             }
         }
         Ok(Servers::Fixed(endpoints))

@@ -69,12 +69,15 @@ impl fmt::Display for Address {
 /// Spelt as the standard library does, whose own way can pad it too, and is more code than a dial.
 impl From<SocketAddr> for Address {
     fn from(at: SocketAddr) -> Self {
-        let host = match at.ip().to_canonical() {
-            IpAddr::V4(ip) => {
+        let host = match (at.ip().to_canonical(), at) {
+            (IpAddr::V4(ip), _) => {
                 let [a, b, c, d] = ip.octets();
                 format!("{a}.{b}.{c}.{d}")
             }
-            IpAddr::V6(ip) => spelt(ip.segments()),
+            (IpAddr::V6(ip), SocketAddr::V6(at)) if at.scope_id() != 0 => {
+                format!("{}%{}", spelt(ip.segments()), at.scope_id())
+            }
+            (IpAddr::V6(ip), _) => spelt(ip.segments()),
         };
         Self::Tcp { host, port: at.port() }
     }

@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV6};
 
 use super::*;
 
@@ -15,6 +15,8 @@ fn an_address_is_spelt_as_the_standard_library_spells_it() {
         let at = SocketAddr::new(ip.into(), 6379);
         assert_eq!(Address::from(at).to_string(), at.to_string());
     }
+    let zoned = SocketAddr::from(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0, 7));
+    assert_eq!(Address::from(zoned).to_string(), zoned.to_string());
     let plain = SocketAddr::new(Ipv4Addr::new(10, 0, 255, 1).into(), 1);
     assert_eq!(Address::from(plain).to_string(), "10.0.255.1:1");
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), 1);
