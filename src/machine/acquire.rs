@@ -4,11 +4,9 @@ use std::task::{Context, Poll};
 
 use super::answer::{Answer, Kept};
 use super::core::{Happening, Machine, NEVER};
-use super::ids::LeaseId;
-use super::ids::Owner;
+use super::ids::{LeaseId, Owner};
 use super::kind::{Kind, Words};
-use super::lease::Bounded;
-use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
+use super::lease::{Bounded, Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
 use super::rules;
 use crate::names::Names;
 use crate::policy::{

@@ -17,8 +17,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::answer::Answer;
-use super::command::Command;
-use super::command::{Form, Scripts};
+use super::command::{Command, Form, Scripts};
 use super::core::{Effect, Machine};
 use super::effect::Event;
 use super::ids::LeaseId;

@@ -3,8 +3,7 @@
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Answer;
-use super::command::Command;
-use super::command::Scripts;
+use super::command::{Command, Scripts};
 use crate::names::Names;
 use crate::policy::Ballot;
 

@@ -3,12 +3,10 @@
 use std::mem;
 use std::time::Duration;
 
-use super::command::Form;
-use super::command::Memory;
+use super::command::{Form, Memory};
 use super::ids::LeaseId;
 use super::reign::Met;
-use super::session::Fault;
-use super::session::Sighting;
+use super::session::{Fault, Sighting};
 use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;
 use crate::policy::{Breaker, Moment};

@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use super::core::Machine;
-use super::ids::LeaseId;
-use super::ids::Owner;
+use super::ids::{LeaseId, Owner};
 use super::kind::Kind;
-use super::lease::Bounded;
-use super::lease::Has;
+use super::lease::{Bounded, Has};
 use crate::policy::{Bounds, LeaseEvent, LeaseState, Moment};
 
 impl Machine {

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::answer::Place;
-use super::answer::{Answer, Kept};
+use super::answer::{Answer, Kept, Place};
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};

@@ -23,10 +23,8 @@
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
-use super::answer::Answer;
-use super::answer::Place;
-use super::command::Command;
-use super::command::Scripts;
+use super::answer::{Answer, Place};
+use super::command::{Command, Scripts};
 use super::core::Machine;
 use super::drawn::Counter;
 use super::ids::LeaseId;

@@ -14,8 +14,7 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::answer::{Digits, Place, STAMP_DIGITS, spelled};
-use super::command::Command;
-use super::command::{Form, Script};
+use super::command::{Command, Form, Script};
 use super::ids::{BatchId, CallId, LeaseId};
 use super::rules::{self, Standing};
 use super::session::Fault;

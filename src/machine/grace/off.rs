@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::answer::Answer;
-use super::command::Command;
-use super::command::Scripts;
+use super::command::{Command, Scripts};
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::Lease;
