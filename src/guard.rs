@@ -53,6 +53,12 @@ impl<F: Fencing> Guard<F> {
         }
     }
 
+    /// The value under the lock's key.
+    #[cfg(test)]
+    pub(crate) fn owner(&self) -> Option<Vec<u8>> {
+        self.lease.owner()
+    }
+
     /// The lease alone, which may end from here on.
     fn into_lease(self) -> Lease {
         self.lease

@@ -106,6 +106,11 @@ impl Lease {
         error
     }
 
+    #[cfg(test)]
+    pub(crate) fn owner(&self) -> Option<Vec<u8>> {
+        self.locker.driver.look(|machine| machine.owner(self.id).map(<[u8]>::to_vec))
+    }
+
     /// 0 without fencing.
     pub(crate) fn token(&self) -> Option<u64> {
         Some(self.token)

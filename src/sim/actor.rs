@@ -218,6 +218,7 @@ impl Actor {
     ) {
         let granted = elapsed();
         let token = guard.fence().get();
+        let tenure = self.tenure(&guard, self.grant(name, token));
         let mut held = Held { name, token, ttl, deadline: Moment::from_nanos(0), until: granted };
         self.world.history().note(format!("client {} took {name} as {token}", self.client.number));
         self.count("grants");
@@ -244,7 +245,6 @@ impl Actor {
         };
         self.world.history().note(format!("client {} ends {name} as {token}", self.client.number));
         let client = self.client.number;
-        let tenure = self.world.history().questions.tenure(&self.grant(name, token));
         if tenure.is_some() {
             self.count("leases passed on");
         }
@@ -268,6 +268,12 @@ impl Actor {
             End::Drop => drop(guard),
             End::Lost => self.count("losses"),
         }
+    }
+
+    /// When the lease was asked for, where it came from another of this client by a token that was set aside.
+    fn tenure(&self, guard: &Guard, grant: Grant) -> Option<At> {
+        let owner = guard.owner()?;
+        self.world.history().questions.tenure(grant, owner)
     }
 
     /// A lock was given back that is to stay taken for `rest` after its grant, which came after `begun`;

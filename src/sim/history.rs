@@ -128,8 +128,8 @@ pub(crate) struct Questions {
     /// The owners of each grant: several may have had a token accepted, of which one at most was
     /// issued it.
     owners: BTreeMap<Grant, BTreeSet<Vec<u8>>>,
-    /// Tokens that were set aside, and when the question was written that did it, in true time.
-    aside: BTreeMap<Grant, At>,
+    /// Tokens that were set aside for an owner, and when the question was written that did it, in true time.
+    aside: BTreeMap<(Grant, Vec<u8>), At>,
     /// When the last question was written that a server granted, for each server.
     granted: BTreeMap<Held, BTreeMap<usize, Moment>>,
     /// When the first release was written, in true time.
@@ -224,14 +224,15 @@ impl Questions {
     pub(crate) fn note_aside(&mut self, (key, token, client): Grant, owner: &[u8], asked: At) {
         for token in token + 1..=token + ASIDE {
             let grant = (key.clone(), token, client);
-            self.aside.insert(grant.clone(), asked);
+            self.aside.insert((grant.clone(), owner.into()), asked);
             self.note_owner(grant, owner);
         }
     }
 
-    /// When the lease was asked for that was passed on with this token, if one was.
-    pub(crate) fn tenure(&self, grant: &Grant) -> Option<At> {
-        self.aside.get(grant).copied()
+    /// When the owner's lease was asked for that was passed on with this token, if one was. Another owner may have had
+    /// the same token set aside where too few servers let it in.
+    pub(crate) fn tenure(&self, grant: Grant, owner: Vec<u8>) -> Option<At> {
+        self.aside.get(&(grant, owner)).copied()
     }
 
     /// The owners of a grant.
