@@ -10,6 +10,7 @@ mod sharing;
 mod soak;
 mod taking;
 mod traces;
+mod turns;
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -1,0 +1,60 @@
+//! Processes that have a lock in turns.
+
+use super::*;
+
+/// Of an entry in the queue: `CLIENT CACHING YES`, and the question.
+const COMMANDS: usize = 2;
+
+impl World {
+    fn settle(&mut self) {
+        (0..500).for_each(|_| self.step());
+    }
+
+    /// A lock is given back, and servers have heard of that.
+    fn lets_go(&mut self, client: usize, id: LeaseId) {
+        self.clients[client].machine.forget(id, now());
+        self.settle();
+    }
+
+    fn asks_and_waits(&mut self, client: usize) -> LeaseId {
+        let id = self.ask(client, &FENCED, Wait::Forever);
+        self.settle();
+        id
+    }
+}
+
+/// Its question was answered by who holds the lock, and its entry by the lock: the other goes on to want it. Were the
+/// next question not the queue's, it would come after the release that could hand the lock over, and so on for ever.
+#[test]
+fn who_was_refused_once_asks_the_queue_first_the_next_time() {
+    let mut world = World::new(1, 2, 7);
+    world.run_until("links", |world| {
+        world.clients.iter().all(|client| client.machine.serving() == 1)
+    });
+    let first = world.asks_and_waits(0);
+    assert!(world.is_granted(0, first));
+    let second = world.ask(1, &FENCED, Wait::Forever);
+    let before = world.asked(1);
+    world.run_until("a refusal", |world| world.asked(1) > before);
+    // Its entry is under way for longer than the release.
+    let is_out = |world: &mut World| {
+        let wire = world.clients[1].wires[0].as_ref();
+        wire.is_some_and(|wire| !wire.to_server.is_empty())
+    };
+    world.run_until("an entry on its way", is_out);
+    let late = NOW_MICROS.get() + 50_000;
+    world.clients[1].wires[0].as_mut().unwrap().held_until = late;
+    world.lets_go(0, first);
+    world.run_until("a grant", |world| world.is_granted(1, second));
+    let third = world.asks_and_waits(0);
+    world.lets_go(1, second);
+    assert!(world.is_granted(0, third));
+    let before = world.asked(1);
+    let fourth = world.asks_and_waits(1);
+    assert_eq!(world.asked(1) - before, COMMANDS);
+    world.lets_go(0, third);
+    assert!(world.is_granted(1, fourth));
+    assert_eq!(world.asked(1) - before, COMMANDS);
+    world.lets_go(1, fourth);
+    assert!(!world.has_key() && !world.is_waited_for());
+}
