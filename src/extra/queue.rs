@@ -178,10 +178,10 @@ fn is_given(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
 /// The next question: a third of the entry's life after the last one, at the end of the holder's lease, and before the limit.
 fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let is_alone = machine.is_alone();
-    let Some((entry, Waiting { term, pause, retry })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
     let next = entry.asked_at.after(beat(term, is_alone));
     let frees_at = entry.frees_at.filter(|_| entry.is_first);
-    let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(pause))));
+    let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(entry.pause))));
     let all = all_due(entry, is_alone);
     let next = all.map_or(next, |at| next.min(at));
     let limit = retry.last_word_at(now).or(retry.ends_at());
@@ -198,10 +198,10 @@ fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
 /// that has no answer.
 fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
-    let Some((entry, Waiting { term, pause, retry })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
     let is_told = std::mem::take(&mut entry.is_told);
     // The place is kept whatever the policy says.
-    let from = entry.asked_at.after(pause.min(beat(term, is_alone)));
+    let from = entry.asked_at.after(entry.pause.min(beat(term, is_alone)));
     if all_due(entry, is_alone).is_some_and(|at| at <= now) {
         entry.all_asked_at = now;
         machine.ask_all(id, now);

@@ -566,6 +566,8 @@ pub(crate) struct Entry {
     pub(crate) server: usize,
     pub(super) at: usize,
     pub(crate) state: WaiterState,
+    /// Between two questions, whatever a server tells.
+    pub(crate) pause: Duration,
     /// When its last question was sent; what is to be judged is the answer to that one.
     pub(crate) asked_at: Moment,
     /// Since when nothing has been answered that was asked.

@@ -74,6 +74,7 @@ impl Machine {
 
     /// From here on the lease waits by an entry at this server; its first question is still to be put.
     pub(crate) fn enter(&mut self, id: LeaseId, server: usize, now: Moment) {
+        let random = (self.settings.random)();
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Some(at) = lease.at_link(server).next() else { return };
         lease.phase = Phase::Queued;
@@ -81,6 +82,7 @@ impl Machine {
             server,
             at,
             state: WaiterState::begin(),
+            pause: lease.retry.pause(random),
             asked_at: now,
             unanswered_since: None,
             is_known: false,
@@ -98,10 +100,8 @@ impl Machine {
     /// The entry of a lease that waits by it, with the lease.
     #[inline(never)]
     pub(crate) fn entry(&mut self, id: LeaseId) -> Option<(&mut Entry, Waiting)> {
-        let random = (self.settings.random)();
         let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
-        let pause = lease.retry.pause(random);
-        let waiting = Waiting { term: lease.term, pause, retry: lease.retry };
+        let waiting = Waiting { term: lease.term, retry: lease.retry };
         lease.entry.as_deref_mut().map(|entry| (entry, waiting))
     }
 
@@ -353,8 +353,6 @@ impl Machine {
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) term: Term,
-    /// Between two questions, whatever a server tells.
-    pub(crate) pause: Duration,
     pub(crate) retry: RetryState,
 }
 

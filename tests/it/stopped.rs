@@ -16,20 +16,21 @@ const LONG: Duration = Duration::from_secs(3600);
 /// More than a busy machine needs to stop a process.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_came_while_the_process_was_stopped_is_not_late() {
     let name = "stopped::what_came_while_the_process_was_stopped_is_not_late";
     is_released_behind_a_stop(name, release_when_told).await;
 }
 
 #[cfg(feature = "blocking")]
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_came_while_the_threads_were_stopped_is_not_late() {
     let name = "stopped::what_came_while_the_threads_were_stopped_is_not_late";
     is_released_behind_a_stop(name, release_by_threads).await;
 }
 
-/// The test of this name begins a process of its own, which releases its lock so.
+/// The test of this name begins a process of its own, which releases its lock so. What that says is read by a thread that
+/// does nothing else meanwhile: the proxy needs another.
 async fn is_released_behind_a_stop(name: &str, release: fn(&str)) {
     if let Ok(url) = std::env::var(CHILD) {
         return std::thread::spawn(move || release(&url)).join().unwrap();
