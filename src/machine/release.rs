@@ -45,8 +45,8 @@ impl Machine {
     pub(super) fn lets_go(&mut self, id: LeaseId, now: Moment) {
         match self.state(id) {
             Some(LeaseState::Releasing) => {
-                self.give_back(id, now);
                 self.tells_next_first(id, now);
+                self.give_back(id, now);
                 // Behind the release, on the same connections.
                 self.call_next(id, now);
             }
@@ -59,7 +59,7 @@ impl Machine {
         self.limit_release(id, now);
     }
 
-    /// A server writes last to the connection that had something to be told first. So another command goes behind a
+    /// A server writes last to the connection that had something to be told first. So another command goes before a
     /// release that may hand the lock over: the next holder hears of it before the one that gives it back.
     fn tells_next_first(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, lines, .. } = self;

@@ -58,3 +58,28 @@ fn who_was_refused_once_asks_the_queue_first_the_next_time() {
     world.lets_go(1, fourth);
     assert!(!world.has_key() && !world.is_waited_for());
 }
+
+/// A server writes last to the connection that had something to be told first: that is the one of the next holder then.
+#[test]
+fn the_holder_of_a_lock_that_others_want_has_an_answer_before_it_frees_that() {
+    let mut world = World::new(1, 2, 8);
+    world.run_until("links", |world| {
+        world.clients.iter().all(|client| client.machine.serving() == 1)
+    });
+    for is_dropped in [false, true] {
+        let first = world.asks_and_waits(0);
+        let second = world.asks_and_waits(1);
+        world.lets_go(0, first);
+        assert!(world.is_granted(1, second));
+        let machine = &mut world.clients[1].machine;
+        if is_dropped {
+            machine.forget(second, now());
+        } else {
+            machine.release(second, now());
+        }
+        let said = String::from_utf8(machine.output(0, now()).to_vec()).unwrap();
+        let (echo, release) = (said.find("ECHO"), said.find("EVALSHA"));
+        assert!(echo.is_some() && echo < release, "{said}");
+        world.lets_go(1, second);
+    }
+}
