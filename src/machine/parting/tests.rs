@@ -96,7 +96,9 @@ fn nobody_of_this_process_has_the_lock_instead() {
     assert!(bench.machine.part(id, &LEFT, [b"x"[..].into()].into(), LIFE, bench.now));
     let context = Context::from_waker(Waker::noop());
     assert!(bench.machine.poll_acquire(next, &context).is_pending());
-    assert!(text(&bench.said(0)[0]).starts_with("EVAL return 5 0 "));
+    let said = bench.said(0);
+    assert_eq!(said[0][0], "ECHO", "the other is told first");
+    assert!(text(&said[1]).starts_with("EVAL return 5 0 "));
 }
 
 /// The holder went before the server had answered.
