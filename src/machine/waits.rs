@@ -7,7 +7,6 @@
 //! Of several servers, the first in a queue stays there, and another owner asks all in its place, as a scout: the server with the
 //! queue may keep a lease that the others have lost.
 
-
 use leasehold_resp::Frame;
 
 use super::acquire::Options;

@@ -1,4 +1,5 @@
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::super::Refusal;
 use super::super::tests::{Bench, bulk, greeting, request, stamp};
