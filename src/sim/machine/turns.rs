@@ -23,10 +23,10 @@ impl World {
     }
 }
 
-/// Its question was answered by who holds the lock, and its entry by the lock: the other goes on to want it. Were the
-/// next question not the queue's, it would come after the release that could hand the lock over, and so on for ever.
+/// Its question was refused, and its entry had the lock: the other process goes on to want that. Were the next question
+/// not the queue's, it would come after the release that could hand the lock over, and so on for ever.
 #[test]
-fn who_was_refused_once_asks_the_queue_first_the_next_time() {
+fn a_process_that_was_refused_asks_the_queue_first_the_next_time() {
     let mut world = World::new(1, 2, 7);
     world.run_until("links", |world| {
         world.clients.iter().all(|client| client.machine.serving() == 1)
