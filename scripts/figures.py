@@ -94,9 +94,10 @@ def measured():
         ["An acquire over five servers, one of them frozen, ms",
          f"{frozen[0].median / 1000:.2f}", "", f"{frozen[1].median / 1000:.0f}"],
     ]  # fmt: skip
+    since = "" if adoption.date == pair.date else f"; crates, and rslock's size, {adoption.date}"
     text = f"""
-        Medians of `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}; crates, and rslock's size,
-        {adoption.date}. [docs/figures.md](docs/figures.md) has the spread, all other figures, and the targets that were missed.
+        Medians of `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}{since}.
+        [docs/figures.md](docs/figures.md) has the spread, all other figures, and the targets that were missed.
     """
     wrapped = textwrap.fill(" ".join(text.split()), 140, break_on_hyphens=False, break_long_words=False)
     table = [line(["", "Leasehold", "redis-rs", "rslock"]), line(["---"] + ["---:"] * 3), *map(line, rows)]
