@@ -35,7 +35,7 @@ impl Line {
 /// held. So each end of a lease, and each first one that goes while nobody holds the lock, calls the next.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Locks that other processes wanted too when this one waited for them last.
+    /// Locks that others had, or wanted too, when this process asked for them last.
     sought: ByHash,
     by_name: HashMap<Names, Line>,
     /// Further locks that some ask for beside the one in whose line they stand, by their keys.

@@ -6,7 +6,7 @@ use crate::extra::takeover::{SEIZED, SEIZED_PLAIN, into_ticket, take_back};
 
 const LIFE: Duration = Duration::from_secs(6);
 
-fn world(servers: usize, seed: u64) -> World {
+pub(super) fn world(servers: usize, seed: u64) -> World {
     let mut world = World::new(servers, 2, seed);
     world.run_until("links", |world| {
         world.clients.iter().all(|client| client.machine.serving() == servers)

@@ -1,5 +1,6 @@
 //! Processes that have a lock in turns.
 
+use super::taking::world;
 use super::*;
 
 /// Of an entry in the queue: `CLIENT CACHING YES`, and the question.
@@ -27,10 +28,7 @@ impl World {
 /// not the queue's, it would come after the release that could hand the lock over, and so on for ever.
 #[test]
 fn a_process_that_was_refused_asks_the_queue_first_the_next_time() {
-    let mut world = World::new(1, 2, 7);
-    world.run_until("links", |world| {
-        world.clients.iter().all(|client| client.machine.serving() == 1)
-    });
+    let mut world = world(1, 7);
     let first = world.asks_and_waits(0);
     assert!(world.is_granted(0, first));
     let second = world.ask(1, &FENCED, Wait::Forever);
@@ -62,10 +60,7 @@ fn a_process_that_was_refused_asks_the_queue_first_the_next_time() {
 /// A server writes last to the connection that had something to be told first: that is the one of the next holder then.
 #[test]
 fn the_holder_of_a_lock_that_others_want_has_an_answer_before_it_frees_that() {
-    let mut world = World::new(1, 2, 8);
-    world.run_until("links", |world| {
-        world.clients.iter().all(|client| client.machine.serving() == 1)
-    });
+    let mut world = world(1, 8);
     for is_dropped in [false, true] {
         let first = world.asks_and_waits(0);
         let second = world.asks_and_waits(1);
