@@ -198,7 +198,8 @@ impl Machine {
     ) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let bit = 1 << at;
-        // Its entry may find the lock free: the queue does not say then that there are others.
+        // Its entry may find the lock free: the queue does not say then that there are others. And a waiter that has the turn
+        // at one of several servers would be overtaken at the others, again and again.
         if matches!(answer, Answer::Held { .. }) {
             self.lines.is_sought(&lease.names, id);
         }
