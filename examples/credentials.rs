@@ -45,7 +45,7 @@ async fn password_of_now(_server: String) -> io::Result<Credentials> {
 async fn report(locker: &Locker) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        println!("logged in anew {} times", locker.stats().logins_renewed);
+        println!("logged in again {} times", locker.stats().logins_renewed);
         locker.warnings().iter().for_each(|warning| println!("warning: {warning}"));
     }
 }

@@ -85,8 +85,8 @@ The command that repeats one row: \`scripts/simulate.sh\`, \`cargo test policy::
 ## Known bugs, given to the library one by one
 
 Each is a bug that a lock library has had or could have (\`src/policy/mutants.rs\`, \`src/sim/meddle.rs\`): which
-checks of the simulation noticed it, and after how many seeds. One of them
-is about what the bug breaks (\`src/sim/hunt.rs\`). Without the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
+checks of the simulation noticed it, and after how many seeds in which the bug can show. At least one of these
+checks is about the promise that the bug breaks (\`src/sim/hunt.rs\`). Without the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
 
 END
     grep '^|' "$logs/mutants"

@@ -87,8 +87,8 @@ def measured():
     frozen = [redlock.figure("acquire, µs", contender=name, servers="one frozen", **one_thread)
               for name in ["leasehold, unfenced", "rslock"]]  # fmt: skip
     rows = [
-        ["Crates in the tree", *(figure.plain() for figure in tree)],
-        ["Size over a program of tokio alone, stripped, kB", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
+        ["Crates in the tree, of redis-rs with its default features", *(figure.plain() for figure in tree)],
+        ["Size over a program of tokio alone, stripped, of redis-rs without its default features, kB", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
         ["A lock and its release by one task: time, in multiples of the same commands on a bare TCP stream", *(figure.plain() for figure in pairs)],
         ["64 and 1,024 tasks with a lock each on one connection, pairs a second", *map(" and ".join, tasks)],
         ["An acquire over five servers, one of them frozen, ms",
@@ -96,7 +96,7 @@ def measured():
     ]  # fmt: skip
     since = "" if adoption.date == pair.date else f"; crates, and rslock's size, {adoption.date}"
     text = f"""
-        Medians of `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}{since}.
+        Medians of `scripts/bench.sh`, and sizes of `scripts/size.sh`, on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}{since}.
         [docs/figures.md](docs/figures.md) has the spread, all other figures, and the targets that were missed.
     """
     wrapped = textwrap.fill(" ".join(text.split()), 140, break_on_hyphens=False, break_long_words=False)

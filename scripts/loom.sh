@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# A directory of its own: with other flags everything would be compiled anew each time.
+# A directory of its own: with other flags everything would be compiled each time.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom"
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg leasehold_loom"
 # Optimised, because it is millions of runs.

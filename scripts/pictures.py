@@ -77,23 +77,21 @@ HAND_OVER = [
     ("waiter 1", "line", "joins the line: no command", True),
     ("waiter 2", "line", "joins the line: no command", True),
     ("other", "server", "enters the queue", False),
-    ("holder", "server", "release = acquire for waiter 1, instead of the holder", False),
-    ("server", "waiter 1", "granted, with its token: one round trip", False),
-    ("waiter 1", "server", "release = acquire for waiter 2", False),
-    ("server", "waiter 2", "granted, with its token", False),
+    ("holder", "waiter 1", "the lease as it stands, and the next token", True),
+    ("waiter 1", "waiter 2", "the lease as it stands, and the next token", True),
     ("waiter 2", "server", "release: nobody is in line", False),
     ("server", "other", "push: granted, with its token", True),
 ]
 
 
 def hand_over():
-    it = Picture("Hand-over: within a process in one round trip, between processes by a push", 760, 430)
+    it = Picture("Hand-over: within a process without the server, between processes by a push", 760, 344)
     places = {"holder": 70, "waiter 1": 190, "waiter 2": 310, "line": 250, "server": 520, "other": 690}
     names = {"other": "other process"}
     for name, x in places.items():
         if name != "line":
             it.bar(x - 52, 34, 104, 30, BLUE if name == "server" else GREY, names.get(name, name))
-            it.line(x, 64, x, 420, GREY, True)
+            it.line(x, 64, x, 334, GREY, True)
     it.text(190, 22, "one process", colour=GREY)
     it.line(18, 28, 362, 28)
     y = 92

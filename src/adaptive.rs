@@ -57,8 +57,8 @@ impl AdaptiveTtl {
     /// A TTL from `shortest` to `longest`, of which fractions of a millisecond are cut off. It learns from all leases
     /// of `locker`, whatever their TTL, and keeps a clone of `locker`, and so the connections.
     ///
-    /// With a restart quarantine a request for a TTL above [`Builder::max_ttl`](crate::Builder::max_ttl) is refused:
-    /// set that to `longest` at least.
+    /// With a restart quarantine or a failover grace a request for a TTL above
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is refused: set that to `longest` at least.
     ///
     /// # Errors
     ///

@@ -289,11 +289,15 @@ impl Builder {
         self.locker(front)
     }
 
-    fn locker(mut self, front: Front) -> Result<Locker, Error> {
+    fn locker(self, front: Front) -> Result<Locker, Error> {
+        Ok(Locker::new(front, self.checked_defaults()?))
+    }
+
+    fn checked_defaults(mut self) -> Result<Defaults, Error> {
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         self.defaults.guarded_ttl = self.ttl_in_force();
-        Ok(Locker::new(front, self.defaults))
+        Ok(self.defaults)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::{Retry, Term};
+use crate::error::Error;
+use crate::policy::{Bounds, Retry, Term, Units};
 
 /// What a request starts with.
 pub(crate) struct Defaults {
@@ -17,4 +18,25 @@ pub(crate) struct Defaults {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) retry: Retry,
     pub(crate) is_renewed: bool,
+}
+
+impl Defaults {
+    /// # Errors
+    ///
+    /// A lease would be kept for longer than a server that has lost it keeps from voting.
+    pub(crate) fn check_kept(&self, term: Term, bounds: Bounds) -> Result<(), Error> {
+        let (kept, what) = match bounds.lock_delay {
+            None => (term.ttl(), "TTL"),
+            Some(delay) => (term.ttl() + delay, "TTL with lock_delay"),
+        };
+        let Some(longest) = self.guarded_ttl.filter(|longest| kept > *longest) else {
+            return Ok(());
+        };
+        Err(Error::misuse(format_args!(
+            "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise Builder::max_ttl on \
+             every client",
+            Units(kept),
+            Units(longest)
+        )))
+    }
 }

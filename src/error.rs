@@ -153,9 +153,9 @@ impl Error {
     /// A guard of the same locker, or of a clone of it, holds the lock: the caller waits for itself, or
     /// for another task of this process.
     ///
-    /// It is known where the request asked for the check
-    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)), where a wait ran out, and where a request
-    /// that does not wait was refused; there, among the first 4,096 leases of the locker.
+    /// It is known in three cases: the request asked for the check
+    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)); its wait ran out; or it does not wait and
+    /// was refused. In the third case the first 4,096 leases of the locker are looked at, and no more.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)

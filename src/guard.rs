@@ -30,7 +30,7 @@ use crate::policy::Loss;
 /// Dropping a guard queues its release, which neither blocks nor panics and needs no runtime. If the
 /// connection ends first, the release is sent again on the next one; at the latest the lock is free
 /// when its TTL is over. If another task of this process waits for the lock, the first such task gets
-/// it instead, in one round trip.
+/// it instead: at once and without a command, or else in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
     /// Dropped before the lease.
@@ -76,7 +76,8 @@ impl<F: Fencing> Guard<F> {
         self.lease.names()
     }
 
-    /// What each server answered when the lease was granted, with its round trip.
+    /// What each server answered when the lease was granted, with its round trip. Of a lease that another task of this
+    /// process has passed on, these are the last answers to that task.
     ///
     /// # Examples
     ///
@@ -332,8 +333,8 @@ impl<F: Fencing> Guard<F> {
 
     /// Releases the lock and waits for the servers' confirmation.
     ///
-    /// If another task of this process waits for the lock, the first such task gets it, and this
-    /// returns once that command is sent: if the key is gone, the next holder finds out.
+    /// If another task of this process waits for the lock, the first such task gets it, and this returns without an
+    /// answer from a server: if the key is gone, the next holder finds out.
     ///
     /// # Errors
     ///

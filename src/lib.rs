@@ -48,8 +48,8 @@
 //!
 //! # Panics
 //!
-//! [`Locker::connect`] panics in a tokio runtime without I/O or time, and a future that has to wait for a while in one
-//! without time.
+//! [`Locker::connect`] panics in a tokio runtime without I/O or time. In a runtime without time, a future panics as soon
+//! as it has to wait for some time.
 //!
 //! # Features
 //!
@@ -214,8 +214,9 @@ pub mod guide {
         //!
         //! # A hand-over
         //!
-        //! Within a process the lock passes from one task to the next in one round trip, because the
-        //! release is the next task's acquire. Other processes are told by the server.
+        //! Within a process the next task takes the lease over as it stands, and no server is asked, up to 16 times in a
+        //! row or for a second. Where the next task asked for another kind of lease, or less than half of the TTL is
+        //! left, one command takes the lock from one owner to the other. Other processes are told by the server.
         //!
         #![doc = include_str!("../docs/pictures/hand-over.svg")]
         //!

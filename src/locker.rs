@@ -66,9 +66,10 @@ impl Locker {
     ///
     /// A name is any bytes, 1 to 16,384 of them together with [`Builder::key_prefix`](crate::Builder::key_prefix).
     /// The lock's key is the prefix and the name, byte for byte. A name must not end in `:fence`, `:queue` or
-    /// `:shares`, which are the keys of other locks' counters, queues and shares; and a name with a `}` needs a hash
-    /// tag, as in `{user:7}:cart`, so that its counters are in the same slot of a Cluster. A name that breaks these
-    /// rules is [`Misuse`](crate::ErrorKind::Misuse) when the request is awaited.
+    /// `:shares`, which are the keys of other locks' counters, queues and shares; with a hash tag, as in `{user:7}:cart`,
+    /// nor in `:limit`, `:once`, `:idempotent`, `:latch`, `:open`, `:barrier`, `:passed`, `:reign` or `:permit`. A name
+    /// with a `}` needs such a tag, so that its counters are in the same slot of a Cluster. A name that breaks these rules
+    /// is [`Misuse`](crate::ErrorKind::Misuse) when the request is awaited.
     ///
     /// # No re-entrancy
     ///

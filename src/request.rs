@@ -38,12 +38,14 @@ use crate::request::order::{Order, Wish};
 ///
 /// By [`Error::kind`]:
 ///
-/// - [`ErrorKind::Contended`]: another client holds the lock (only without waiting, or when the wait
-///   ran out, which is [`Error::is_timeout`] too).
+/// - [`ErrorKind::Contended`]: another client holds the lock, and the request does not wait, has used up its attempts
+///   ([`Retry::attempts`](crate::Retry::attempts)) or was refused by [`LockRequest::reject_reentrant`]; or its wait ran out,
+///   which is [`Error::is_timeout`] too.
 /// - [`ErrorKind::Unavailable`]: too few servers served. A waiting request tries again until its wait
 ///   runs out, which is [`Error::is_timeout`] too, or for one TTL without a limit.
 /// - [`ErrorKind::TooLate`]: the lock was granted with too little validity left.
 /// - [`ErrorKind::Auth`], [`ErrorKind::Misuse`]: trying again would not help.
+/// - [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown): the locker was shut down.
 ///
 /// [`ErrorKind::Contended`]: crate::ErrorKind::Contended
 /// [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
@@ -136,8 +138,8 @@ impl LockRequest<Fenced> {
 }
 
 impl<F: Fencing> LockRequest<F> {
-    /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart quarantine at most
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl).
+    /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart quarantine or a failover grace at
+    /// most [`Builder::max_ttl`](crate::Builder::max_ttl).
     ///
     /// The library renews the lease at a third of it, so the TTL need not cover the work: the guide
     /// says [how to choose it](crate::guide#the-ttl). A lock that comes from another task of this process, which asked
@@ -198,7 +200,9 @@ impl<F: Fencing> LockRequest<F> {
     }
 
     /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL
-    /// by default. A grant with less left is given back ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)).
+    /// by default. A grant with less left is given back ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)). A minimum
+    /// that no lease can have, because it is not below the TTL less 1 % and 2 ms for clock drift, is
+    /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
     ///
     /// # Examples
     ///
@@ -222,8 +226,10 @@ impl<F: Fencing> LockRequest<F> {
     /// still granted is given back, without blocking. A limit below a millisecond, zero included, allows one
     /// attempt, like [`Locker::try_lock`](crate::Locker::try_lock), for as long as one command may take.
     ///
-    /// Servers are asked once more a command timeout before the end: so the error is of now, and servers that stand still are
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). In a shorter wait that was refused once, they are not noticed.
+    /// The servers are asked once more one command timeout before the limit. So the error says how things stand at the end,
+    /// and servers that no longer answer make it [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). A wait that is
+    /// shorter than a command timeout has no such last question: after one refusal it ends as
+    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), even if the servers have stopped answering since.
     ///
     /// # Examples
     ///
@@ -273,7 +279,7 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Names the holder for people, as a text in other clients' errors. At most 256 bytes.
+    /// Names the holder for people, as a text in other clients' errors. At most 256 bytes, of which the last is not 0.
     ///
     /// # Examples
     ///

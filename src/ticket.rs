@@ -2,7 +2,7 @@
 //!
 //! A holder gives its lock to a ticket by `keep.lua`: under the key stands the id of an owner that nobody is,
 //! for as long as the ticket is good. From then on nothing that the former holder sent, or sends late, touches
-//! the key. The bearer of the ticket takes the lock from that owner by `seize.lua` (`lock/seize.rs`).
+//! the key. The bearer of the ticket takes the lock from that owner by `seize.lua` (`extra/takeover.rs`).
 //!
 //! The text is `lh1.ID.FINGERPRINT.KEY`: the version; the owner's id; the fingerprint of servers and quorum,
 //! empty where there is one server; and the lock's key, in which every byte but letters, digits and `-` is

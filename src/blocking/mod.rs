@@ -107,13 +107,14 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    /// Sets the TTL of the lease: 10 ms to 24 h.
+    /// Sets the TTL of the lease: 10 ms to 24 h; with a restart quarantine or a failover grace at most
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Sets the least time that the lease has to be good for when it is granted.
+    /// Sets the least time that the lease has to be good for when it is granted: a tenth of the TTL without it.
     pub fn min_validity(mut self, least: Duration) -> Self {
         self.min_validity = Some(least);
         self
@@ -142,12 +143,15 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`Contended`](crate::ErrorKind::Contended) where another client holds it, [`Error::is_timeout`] where the wait
-    /// ran out, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers served, [`Misuse`](crate::ErrorKind::Misuse) where the
-    /// request is invalid.
+    /// ran out, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers served,
+    /// [`TooLate`](crate::ErrorKind::TooLate) where too little validity was left, [`Auth`](crate::ErrorKind::Auth) where
+    /// servers refuse the login or a right, [`ShutDown`](crate::ErrorKind::ShutDown) where the locker was shut down,
+    /// [`Misuse`](crate::ErrorKind::Misuse) where the request is invalid.
     pub fn wait(self) -> Result<Guard, Error> {
         let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
         let names = names?;
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
+        locker.defaults.check_kept(term, Bounds::default())?;
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         let fingerprint = locker.fingerprint.as_deref();
         let mark = Mark { fingerprint, label: label.as_deref(), ..Mark::default() };
@@ -225,8 +229,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers extended it
-    /// in time: then it goes on as before.
+    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
+    /// servers extended it in time, and [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse) where they
+    /// refuse for good: then it goes on as before.
     pub fn extend(&self) -> Result<(), Error> {
         let id = self.id;
         let round = self.driver().with(|machine, now| machine.extend(id, now));
@@ -245,8 +250,10 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
-    /// servers have said that the lock is free: it is given back behind the caller, or ends with its TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable)
+    /// where too few servers have said that the lock is free, and [`Auth`](crate::ErrorKind::Auth) or
+    /// [`Misuse`](crate::ErrorKind::Misuse) where they refuse for good: it is given back behind the caller, or ends with its
+    /// TTL.
     pub fn release(self) -> Result<(), Error> {
         let id = self.id;
         self.driver().with(|machine, now| machine.release(id, now));

@@ -63,7 +63,8 @@ impl Builder {
             let what = "TLS, a provider of credentials and a connector need the async Locker";
             return Err(Error::misuse(what));
         }
-        blocking::Locker::start(self.machine(targets)?, self.defaults)
+        let machine = self.machine(targets)?;
+        blocking::Locker::start(machine, self.checked_defaults()?)
     }
 
     /// # Errors

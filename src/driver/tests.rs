@@ -372,7 +372,7 @@ async fn all_processes_wait_in_one_queue_in_whatever_order_they_are_given_the_se
     }
 }
 
-/// The texts are those of `net/reason.rs` and `net/handshake/error.rs`.
+/// The texts are those of `net/reason.rs`.
 #[tokio::test]
 async fn what_is_wrong_with_a_server_is_told_by_its_party_at_fault() {
     let server = RedisServer::builder().arg("--requirepass").arg("secret").start();

@@ -18,8 +18,8 @@ pub struct ServerReport {
     pub server: String,
     /// Its vote.
     pub vote: Vote,
-    /// From before the first byte of the command was sent until its reply was read; none where it was not, nor of a
-    /// release or an extension.
+    /// From before the first byte of the command was sent until its reply was read. `None` where no reply was read, and
+    /// for a release or an extension.
     pub round_trip: Option<Duration>,
 }
 

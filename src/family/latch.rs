@@ -72,8 +72,8 @@ impl Latch {
         self
     }
 
-    /// Counts a party down. A party counts once, however often it comes: give each a name of its own, of at
-    /// most 256 bytes.
+    /// Counts a party down. A party counts once, however often it comes: give each a name of its own, of 1
+    /// to 256 bytes.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::error::value::check_label;
-use crate::policy::{Bounds, Term, Units, Wait};
+use crate::policy::{Bounds, Term, Wait};
 use crate::request::order::{Order, Wish};
 
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
@@ -48,18 +48,7 @@ impl Asked {
             *wait = Wait::Never;
         }
         bounds.check().map_err(Error::misuse)?;
-        let (kept, what) = match bounds.lock_delay {
-            None => (term.ttl(), "TTL"),
-            Some(delay) => (term.ttl() + delay, "TTL with lock_delay"),
-        };
-        if let Some(longest) = defaults.guarded_ttl.filter(|longest| kept > *longest) {
-            return Err(Error::misuse(format_args!(
-                "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
-                 Builder::max_ttl on every client",
-                Units(kept),
-                Units(longest)
-            )));
-        }
+        defaults.check_kept(*term, *bounds)?;
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)
     }

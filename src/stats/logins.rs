@@ -41,7 +41,7 @@ impl Logins {
     /// A line for each server with a connection whose login could not be renewed: why.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let line =
-            |(server, why): &_| format!("{server}: a connection could not log in anew: {why}");
+            |(server, why): &_| format!("{server}: a connection could not log in again: {why}");
         self.overdue_now().iter().map(line).collect()
     }
 

@@ -228,3 +228,19 @@ async fn a_shutdown_takes_no_longer_than_it_may_and_says_what_is_left() {
     assert_eq!(guard.loss(), Some(Loss::ShutDown));
     server.cont();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ttl_that_a_restart_or_a_failover_would_cut_short_is_refused() {
+    let server = RedisServer::start();
+    let builder = || leasehold::Locker::builder().node(server.url()).ttl(SHORT);
+    let guarded = [builder().restart_quarantine(true), builder().failover_grace(true)];
+    for builder in guarded {
+        let locker = off("a locker", move || builder.connect_blocking().unwrap()).await;
+        let request = locker.lock("a").ttl(2 * SHORT);
+        let error = off("its end", move || request.wait().err().unwrap()).await;
+        assert!(error.is_misuse() && error.to_string().contains("Builder::max_ttl"), "{error}");
+        give_back(take(&locker, "a").await).await;
+    }
+    let request = locker(server.url(), SHORT).await.lock("a").ttl(2 * SHORT);
+    give_back(off("a lock", move || request.wait().unwrap()).await).await;
+}
