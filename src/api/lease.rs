@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::locker::Locker;
 use super::outcome;
 use crate::clock;
+use crate::driver::Shared;
 use crate::error::{Error, Report, ServerReport, Vote};
 use crate::machine::{LeaseId, Machine};
 use crate::names::Names;
@@ -152,8 +154,7 @@ impl Lease {
     }
 
     pub(crate) async fn lost(&self) -> Loss {
-        let driver = &self.locker.driver;
-        driver.wait(|machine, context| machine.poll_lost(self.id, context, clock::now())).await;
+        is_lost(&self.locker.driver, self.id).await;
         self.loss().unwrap_or(Loss::Expired)
     }
 
@@ -162,13 +163,14 @@ impl Lease {
     pub(crate) fn drop_at_loss(&self, held: impl Send + 'static) -> AbortHandle {
         let (id, driver) = (self.id, self.locker.driver.clone());
         self.locker.driver.spawn(async move {
-            driver.wait(|machine, context| machine.poll_lost(id, context, clock::now())).await;
+            is_lost(&driver, id).await;
             drop(held);
         })
     }
 
     /// What `work` comes to, unless the lease ends before.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        self.locker.check_runtime()?;
         let loss = match race(pin!(self.lost()), pin!(work)).await {
             First::One(loss) => loss,
             // What ended in the last poll of the work has been told by nobody yet.
@@ -181,11 +183,14 @@ impl Lease {
     }
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
+        self.locker.check_runtime()?;
         let (id, driver) = (self.id, &self.locker.driver);
         let mut step = driver.holds().renew(id);
         let round = driver.with(|machine, now| machine.extend(id, now));
+        let mut waiting = Waiting { driver, id, place: None };
+        let place = &mut waiting.place;
         let is_extended =
-            driver.wait(|machine, context| machine.poll_extended(id, round, context)).await;
+            driver.wait(|machine, context| machine.poll_extended(id, round, place, context)).await;
         let loss = self.loss();
         step.end(match loss {
             Some(_) => "lost",
@@ -208,8 +213,10 @@ impl Lease {
             driver.wait(Machine::poll_turn).await;
             let asked = driver.with(|machine, now| machine.count(id, replicas, until, now));
             if let Some(round) = asked {
+                let mut waiting = Waiting { driver, id, place: None };
+                let place = &mut waiting.place;
                 break driver
-                    .wait(|machine, context| machine.poll_counted(id, round, context))
+                    .wait(|machine, context| machine.poll_counted(id, round, place, context))
                     .await;
             }
         };
@@ -233,6 +240,7 @@ impl Lease {
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
+        self.locker.check_runtime()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
         let mut step = driver.holds().release_asked(id, &self.names);
         let release = |machine: &mut Machine, now| machine.release(id, now);
@@ -287,4 +295,30 @@ impl Drop for Lease {
         step.end(outcome);
         self.note_end(end);
     }
+}
+
+/// A caller that waits for something while the lease is held. Dropping it leaves its place.
+struct Waiting<'a> {
+    driver: &'a Arc<Shared>,
+    id: LeaseId,
+    place: Option<usize>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.driver.look(|machine| machine.waits_no_more(self.id, place));
+        }
+    }
+}
+
+/// Waits until the lease is not held any more; where nothing would tell of that, it counts as lost at once.
+async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
+    let mut waiting = Waiting { driver, id, place: None };
+    let place = &mut waiting.place;
+    let wait = driver.wait(|machine, context| {
+        let is_lost = machine.poll_lost(id, place, context, clock::now());
+        if driver.is_deserted(machine) { Poll::Ready(()) } else { is_lost }
+    });
+    wait.await;
 }

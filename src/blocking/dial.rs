@@ -17,6 +17,8 @@ use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
 use crate::machine::{Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
+#[cfg(unix)]
+use crate::net::transport::connect_unix;
 use crate::net::transport::lookup::in_order;
 #[cfg(not(test))]
 use crate::net::transport::lookup::lookup_host;
@@ -122,7 +124,8 @@ impl Dial {
             #[cfg(unix)]
             Address::Unix { path } => {
                 return self.greet(|| {
-                    let stream = UnixStream::connect(path)?;
+                    let stream = UnixStream::from(connect_unix(path)?);
+                    stream.set_nonblocking(false)?;
                     stream.set_write_timeout(Some(WRITE_MAX))?;
                     Ok(Socket::Unix(stream))
                 });

@@ -235,8 +235,13 @@ impl Guard {
     pub fn extend(&self) -> Result<(), Error> {
         let id = self.id;
         let round = self.driver().with(|machine, now| machine.extend(id, now));
-        let extended =
-            self.driver().wait(None, |machine, context| machine.poll_extended(id, round, context));
+        let mut place = None;
+        let extended = self
+            .driver()
+            .wait(None, |machine, context| machine.poll_extended(id, round, &mut place, context));
+        if let Some(place) = place {
+            self.driver().with(|machine, _| machine.waits_no_more(id, place));
+        }
         match extended {
             Some(true) => Ok(()),
             _ => Err(match self.loss() {

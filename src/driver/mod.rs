@@ -255,7 +255,7 @@ impl Shared {
     }
 }
 
-/// The tasks end with the last handle.
+/// The tasks end with the last handle. What was left to one is written before.
 impl Drop for Shared {
     fn drop(&mut self) {
         self.look_again();
@@ -264,6 +264,13 @@ impl Drop for Shared {
             nodes.are_left();
         }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now();
+        for link in 0..state.wires.len() {
+            if let Some(writer) = state.writer_of(link, usize::MAX, || false) {
+                writer.take(state.machine.output(link, now));
+                writer.write();
+            }
+        }
         if let Some(task) = state.task.take() {
             task.wake();
         }

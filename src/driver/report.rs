@@ -82,15 +82,18 @@ impl Shared {
 
     /// Ends the machine, and waits until all is given back, for this time at most.
     pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Shutdown {
+        let is_driven = self.lock().is_driven && !self.may_stand_still();
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
         let end = pin!(end);
         // What is left then is said.
-        let limited = {
-            let _entered = self.entered();
-            timeout(within, end)
-        };
-        let _ = limited.await;
+        if is_driven {
+            let limited = {
+                let _entered = self.entered();
+                timeout(within, end)
+            };
+            let _ = limited.await;
+        }
         let state = self.lock();
         self.servers.ending(&state.machine, &ended, &|link| state.wires[link].why.clone())
     }

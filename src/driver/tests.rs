@@ -484,8 +484,8 @@ fn a_driver_whose_runtime_has_ended_says_so_and_still_gives_back() {
             shared.with(|machine, now| machine.forget(id, now));
         }
         let round = shared.with(|machine, now| machine.extend(held[0], now));
-        let extended =
-            shared.wait(|machine, context| machine.poll_extended(held[0], round, context));
+        let extended = shared
+            .wait(|machine, context| machine.poll_extended(held[0], round, &mut None, context));
         assert!(!extended.await);
         assert_eq!(give_back(&shared, held[0]).await, End::Unconfirmed);
         for id in &held[1..] {
@@ -518,7 +518,8 @@ fn a_limit_is_a_limit_where_nobody_drives_the_runtime_of_the_driver() {
             shared.with(|machine, now| machine.forget(id, now));
         }
         let round = shared.with(|machine, now| machine.extend(held, now));
-        let extended = shared.wait(|machine, context| machine.poll_extended(held, round, context));
+        let extended =
+            shared.wait(|machine, context| machine.poll_extended(held, round, &mut None, context));
         assert!(!soon("an answer", extended).await);
         shared.with(|machine, now| machine.release(held, now));
         let end = shared.wait(|machine, context| machine.poll_release(held, context));

@@ -9,6 +9,9 @@
 //! so the token was minted after those of all owners that held the lock before, and before those of all that hold it
 //! later, as it is where one script does both. `policy/model/apart.rs` searches this.
 //!
+//! The counters of several locks vote, as several servers do: each accepts the token that is proposed, or says what it has
+//! accepted, and then another is proposed. So one token is above all that were issued for any of the locks.
+//!
 //! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: a waiter asks again and again.
 //! Order is a courtesy.
 
@@ -39,7 +42,7 @@ pub(crate) fn spell(mut question: Question<'_>, what: What, piece: usize) {
     let Some(names) = locks.get(piece % count.max(1)) else { return };
     match (what, piece / count) {
         (What::Acquire, 0) => take(question, names),
-        (What::Acquire, 1) => mint(&mut question, names),
+        (What::Acquire, 1) => mint(&mut question, names, count == 1),
         (What::Acquire | What::Extend, _) => extend(question, names),
         // First the queues, so that no lock is handed to the owner that has just given it back.
         (_, 0) if question.may_be_queued => release(question, &names.queue()),
@@ -64,8 +67,8 @@ fn take(question: Question<'_>, names: &Names) {
     command.call_whole(&TAKE, &[names.lock()], &words);
 }
 
-fn mint(question: &mut Question<'_>, names: &Names) {
-    let how = question.how();
+fn mint(question: &mut Question<'_>, names: &Names, is_only: bool) {
+    let how = question.how_of(question.command.is_alone && is_only);
     let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
     question.command.call_whole(&MINT, &[names.fence()], &[&proposal, how]);
 }

@@ -35,7 +35,9 @@ fn refused(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
 fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
     let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let (server, how): (_, &[u8]) = (entry.server, if entry.is_known { b"beat" } else { b"enter" });
-    let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else { return };
+    let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else {
+        return machine.comes_back(id, Setback::Held(None), now);
+    };
     if machine.entry_must_look(id, server, now) {
         return plan_unasked(machine, id, now);
     }
@@ -107,10 +109,13 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
         if error.as_ref().is_some_and(|text| Code::of(text) == Code::Unscripted) {
             machine.has_no_queue(server);
             return machine.comes_back(id, Setback::Held(None), now);
-        } else if reply.is_some() && error.is_none() {
+        }
+        let has_error = error.is_some();
+        let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
+        // What an acquire may be told, too, is no nonsense.
+        if reply.is_some() && !has_error && !is_lasting {
             machine.is_nonsense(server);
         }
-        let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
         let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);
     };

@@ -116,7 +116,7 @@ impl Machine {
             waker: None,
             said: Vec::new(),
             end: None,
-            told_of_loss: Vec::new(),
+            told: Vec::new(),
         };
         self.note(planned);
         self.leases.insert(lease, planned)
@@ -200,7 +200,7 @@ impl Machine {
         let bit = 1 << at;
         // Its entry may find the lock free: the queue does not say then that there are others. And a waiter that has the turn
         // at one of several servers would be overtaken at the others, again and again.
-        if matches!(answer, Answer::Held { .. }) {
+        if matches!(answer, Answer::Held { .. }) && lease.waits() && lease.kind.means().know_marks {
             self.lines.is_sought(&lease.names, id);
         }
         // A later question is under way on the same connection, and its answer says it all.

@@ -134,6 +134,8 @@ impl Machine {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::InLine) => self.try_again(id, now),
                 Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
+                // It rests for its pause: then, and not when the lease that has ended would have ended.
+                Some(Phase::Resting { from, is_unserved: false }) => self.plan(id, from),
                 _ => {}
             }
         }

@@ -83,12 +83,12 @@ impl Machine {
     }
 
     fn begin_call(&mut self, id: CallId, now: Moment) {
-        let is_alone = self.is_alone();
+        let (is_alone, is_undriven) = (self.is_alone(), self.is_undriven());
         let Self { links, calls, settings, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
         let (link, acts) = (&mut links[call.server], call.question.acts);
         let is_left_out = acts && !is_alone && link.left_out(now, settings.random).is_some();
-        if self.closed == Some(Refusal::Undriven) {
+        if is_undriven {
             call.end(Called::Unreached, effects);
         } else if is_left_out {
             let left = link.breaker.opens_in(now).unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Renewal, repair and loss: what is done while a lease is held.
 
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
 use super::command::Script;
-use super::core::{Effect, Happening, Machine, NEVER};
+use super::core::{Happening, Machine, NEVER};
 use super::effect::Event;
 use super::ids::{BatchId, LeaseId};
-use super::lease::{Doubt, Extending, Has, Lease, Phase, Refusal, Votes};
+use super::lease::{Awaited, Doubt, Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
 use super::talk::{Reply, To, What};
 use crate::policy::{
@@ -393,8 +393,7 @@ impl Machine {
         let lease = self.leases.get_mut(id)?;
         if let End::Lost(why) = end {
             lease.let_expire(why);
-            let told = lease.told_of_loss.drain(..);
-            self.effects.extend(told.map(Effect::Wake));
+            lease.wake_all(&mut self.effects);
             self.tell(id, &|names| Event::Lost(id, names, why));
             self.call_next(id, now);
         }
@@ -410,7 +409,7 @@ impl Machine {
                 lease.late_at = late_at;
             }
             self.renew(&[id], Extending::Holder, now);
-            if self.closed == Some(Refusal::Undriven) {
+            if self.is_undriven() {
                 self.has_failed(id);
             }
         }
@@ -422,6 +421,7 @@ impl Machine {
         &mut self,
         id: LeaseId,
         round: u32,
+        place: &mut Option<usize>,
         context: &Context<'_>,
     ) -> Poll<bool> {
         let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) else {
@@ -432,7 +432,7 @@ impl Machine {
         } else if lease.extending != Extending::Holder {
             Poll::Ready(false)
         } else {
-            self.wait_for(id, context.waker());
+            self.wait_at(id, place, (Awaited::Answer, context.waker()));
             Poll::Pending
         }
     }
@@ -447,27 +447,19 @@ impl Machine {
     pub(crate) fn poll_lost(
         &mut self,
         id: LeaseId,
+        place: &mut Option<usize>,
         context: &Context<'_>,
         now: Moment,
     ) -> Poll<()> {
-        match self.leases.get_mut(id).filter(|lease| lease.is_held()) {
-            Some(lease) => {
-                let waker = context.waker();
-                if !lease.told_of_loss.iter().any(|known| is_same(known, waker)) {
-                    lease.told_of_loss.push(waker.clone());
-                    self.is_waited_for(id, now);
-                }
-                Poll::Pending
-            }
-            None => Poll::Ready(()),
+        if !self.leases.get(id).is_some_and(Lease::is_held) {
+            return Poll::Ready(());
         }
+        if place.is_none() {
+            self.is_waited_for(id, now);
+        }
+        self.wait_at(id, place, (Awaited::Loss, context.waker()));
+        Poll::Pending
     }
-}
-
-/// Whether two wakers wake one task: [`Waker::will_wake`] may say no to that, and what is polled again and again would be
-/// kept again and again.
-fn is_same(known: &Waker, waker: &Waker) -> bool {
-    known.will_wake(waker) || !known.data().is_null() && known.data() == waker.data()
 }
 
 impl Link {

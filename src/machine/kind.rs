@@ -50,8 +50,13 @@ impl Question<'_> {
 
     /// How `acquire.lua` judges the proposal.
     pub(crate) fn how(&self) -> &'static [u8] {
+        self.how_of(self.command.is_alone)
+    }
+
+    /// The same, where whatever has to accept the proposal does so alone, or is one of several.
+    pub(crate) fn how_of(&self, is_alone: bool) -> &'static [u8] {
         let is_outbid = self.ballot.is_some_and(Ballot::is_outbid);
-        match (self.command.is_alone, is_outbid, self.goes_on) {
+        match (is_alone, is_outbid, self.goes_on) {
             (true, _, false) => b"mint",
             (true, _, true) => b"mint on",
             (false, true, false) => b"outbid",

@@ -12,6 +12,7 @@ use leasehold_resp::Decimal;
 
 use super::answer::Kept;
 use super::command::{Command, Scripts};
+use super::core::Effect;
 use super::ids::{LeaseId, Owner};
 use super::kind::{FENCED, Kind, Question};
 use super::link::Link;
@@ -56,6 +57,14 @@ pub(crate) enum Refusal {
     ShutDown,
     /// Nobody drives the machine any more.
     Undriven,
+}
+
+/// What a caller waits for while a lease is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Loss,
+    /// The answer to an extension, or to a count.
+    Answer,
 }
 
 /// What an extension is for.
@@ -233,16 +242,27 @@ pub(super) struct Lease {
     pub(super) due: Moment,
     pub(super) planned: Moment,
     pub(super) replicas: Box<[Replica]>,
-    /// Of a request, a release or an extension: one call at a time.
+    /// Of a request or a release: one call at a time.
     pub(super) waker: Option<Waker>,
     /// What servers said to the last question that is no grant.
     pub(super) said: Vec<(usize, Kept)>,
     /// What came of a release.
     pub(super) end: Option<End>,
-    pub(super) told_of_loss: Vec<Waker>,
+    /// Those that wait for something while it is held, each at a place of its own.
+    pub(super) told: Vec<Option<(Awaited, Waker)>>,
 }
 
 impl Lease {
+    /// Those that wait for an answer. They keep their places.
+    pub(super) fn wake_answered(&self, effects: &mut Vec<Effect>) {
+        let told = self.told.iter().flatten().filter(|(what, _)| *what == Awaited::Answer);
+        effects.extend(told.map(|(_, waker)| Effect::Wake(waker.clone())));
+    }
+
+    pub(super) fn wake_all(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(self.told.drain(..).flatten().map(|(_, waker)| Effect::Wake(waker)));
+    }
+
     pub(super) fn state(&self) -> Option<LeaseState> {
         if let Phase::Granted(state) = self.phase { Some(state) } else { None }
     }

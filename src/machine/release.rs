@@ -72,8 +72,7 @@ impl Machine {
 
     /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
     fn limit_release(&mut self, id: LeaseId, now: Moment) {
-        let is_undriven = self.closed == Some(Refusal::Undriven);
-        let late_at = if is_undriven { now } else { now.after(self.settings.timeout) };
+        let late_at = if self.is_undriven() { now } else { now.after(self.settings.timeout) };
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.late_at = late_at;
         self.judge_release(id, now);
@@ -187,9 +186,7 @@ impl Machine {
         let is_handed_over = lease.end == Some(End::HandedOver);
         lease.phase = Phase::GivingBack;
         self.effects.extend(lease.waker.take().map(Effect::Drop));
-        if !lease.told_of_loss.is_empty() {
-            self.effects.extend(lease.told_of_loss.drain(..).map(Effect::Wake));
-        }
+        lease.wake_all(&mut self.effects);
         if lease.is_kept() {
             self.give_back(id, now);
         }
@@ -299,10 +296,8 @@ impl Machine {
             if now >= until {
                 replica.has = Has::Nothing;
             } else if !link.is_ready() {
-                replica.due = None;
-                if !link.owed.contains(&id) {
-                    link.owed.push(id);
-                }
+                // Where none is due, it waits already.
+                link.owed.extend(replica.due.take().map(|_| id));
             } else if replica.due.is_none_or(|due| due <= now) {
                 let again = replica.redelivery.as_mut().and_then(|it| it.was_sent(now));
                 replica.due = again.map(|(due, _)| due);
@@ -496,6 +491,7 @@ impl Machine {
             self.has_failed(id);
             if let Some(lease) = self.leases.get_mut(id) {
                 (lease.late_at, lease.counted) = (now, None);
+                lease.wake_all(&mut self.effects);
                 self.wake(id);
                 self.release_is_late(id, now);
             }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 #[cfg(windows)]
 use std::os::windows::io::AsSocket;
 #[cfg(unix)]
@@ -134,7 +134,8 @@ pub(crate) async fn open(
             prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
-        Address::Unix { path } => connect_unix(path).map(halves),
+        // Read, written and waited for as any other: so there is one kind of halves.
+        Address::Unix { path } => TcpStream::from_std(connect_unix(path)?.into()).map(halves),
     }
 }
 
@@ -228,7 +229,7 @@ pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
 
 /// A server that does not listen in time is no reason to wait here: its queue is full then, and it refuses.
 #[cfg(unix)]
-fn connect_unix(path: &Path) -> io::Result<TcpStream> {
+pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
@@ -243,8 +244,7 @@ fn connect_unix(path: &Path) -> io::Result<TcpStream> {
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     ioctl_fionbio(&socket, true)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    // Read, written and waited for as any other: so there is one kind of halves.
-    TcpStream::from_std(socket.into())
+    Ok(socket)
 }
 
 fn halves(stream: TcpStream) -> (ReadHalf, WriteHalf) {

@@ -219,6 +219,61 @@ fn guards_can_be_dropped_while_nobody_drives_their_runtime() {
     drop((locker, runtime));
 }
 
+/// More than callers write by themselves; and the task that would write the rest has not run when it ends.
+#[tokio::test]
+async fn guards_that_are_dropped_with_the_last_handle_give_their_locks_back() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guards = eight_guards(&locker).await;
+    drop(locker);
+    drop(guards);
+    let all_free = || (0..8).all(|number| is_free(&server, &format!("n{number}")));
+    eventually("all are free", all_free).await;
+}
+
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// A leader that runs each job of many days under one guard would keep what is left of each job's task.
+#[tokio::test]
+async fn nothing_is_kept_of_a_caller_that_waits_no_more() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("a").await.unwrap();
+    let task = Arc::new(Nobody);
+    let waker = Waker::from(Arc::clone(&task));
+    let context = &mut Context::from_waker(&waker);
+    server.stop();
+    assert!(pin!(guard.lost()).poll(context).is_pending());
+    assert!(pin!(guard.run(std::future::pending::<()>())).poll(context).is_pending());
+    assert!(pin!(guard.extend()).poll(context).is_pending());
+    server.cont();
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 1);
+}
+
+/// On the runtime of the locker, where no caller has a timer of its own.
+#[tokio::test]
+async fn tasks_that_extend_one_lease_at_once_are_all_told() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = Arc::new(locker.lock("a").await.unwrap());
+    server.stop();
+    let extend = |_| {
+        let guard = Arc::clone(&guard);
+        tokio::spawn(async move { guard.extend().await })
+    };
+    let extending = [0, 1, 2].map(extend);
+    tokio::task::yield_now().await;
+    server.cont();
+    for extended in extending {
+        soon("it is told", extended).await.unwrap().unwrap();
+    }
+}
+
 /// The server answers all, and nobody reads it.
 #[test]
 fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
@@ -291,6 +346,28 @@ fn a_lock_is_waited_for_kept_and_lost_outside_of_a_runtime() {
     });
 }
 
+/// Nobody keeps the lease then, and nothing would tell of its end.
+#[test]
+fn what_is_asked_outside_of_a_runtime_after_the_end_of_the_lockers_ends_at_once() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    let take = |name| runtime.block_on(ours.lock(name).into_future()).unwrap();
+    let [kept, extended, released] = ["kept", "extended", "released"].map(take);
+    let waiting = thread::spawn(move || {
+        outside_of_a_runtime(kept.run(std::future::pending::<()>())).unwrap_err().kind()
+    });
+    drop(runtime);
+    assert_eq!(waiting.join().unwrap(), ErrorKind::Lost);
+    outside_of_a_runtime(async {
+        extended.extend().await.unwrap_err();
+        assert_eq!(extended.lost().await, Loss::Expired);
+        released.release().await.unwrap_err();
+        let left = ours.shutdown(TTL).await.unreleased;
+        assert!(left.iter().any(|(name, _)| name == "extended"), "{left:?}");
+    });
+}
+
 /// Each of these waits for a while.
 #[cfg(feature = "full")]
 #[test]
@@ -331,6 +408,13 @@ fn where_nobody_drives_a_runtime_an_error_says_so() {
     let locker = runtime.block_on(locker(&server));
     let error = outside_of_a_runtime(locker.lock("a").into_future()).unwrap_err();
     assert!(error.to_string().contains("current_thread"), "{error}");
+    let guard = runtime.block_on(locker.lock("b").into_future()).unwrap();
+    let errors = outside_of_a_runtime(async {
+        let run = guard.run(std::future::pending::<()>()).await.unwrap_err();
+        guard.lost().await;
+        [run, guard.extend().await.unwrap_err(), guard.release().await.unwrap_err()]
+    });
+    assert!(errors.iter().all(|it| it.to_string().contains("current_thread")), "{errors:?}");
     #[cfg(feature = "family")]
     {
         let error = outside_of_a_runtime(locker.latch("a", 1).state()).unwrap_err();

@@ -215,6 +215,31 @@ async fn a_sentinel_that_ends_what_it_accepts_is_left_alone_more_and_more() {
     take(&locker, "a").await.release().await.unwrap();
 }
 
+/// It tells of one thing after the other, and does not answer.
+#[tokio::test]
+async fn a_sentinel_that_talks_and_does_not_answer_keeps_nobody() {
+    let sentinel = ScriptedServer::start(|command| match command.name().as_str() {
+        "SENTINEL" => Action::Silence,
+        "SUBSCRIBE" => Action::Silence,
+        _ => greeting(command).unwrap(),
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let builder = Locker::builder().node(url).command_timeout(Duration::from_millis(200));
+    let talking = async {
+        loop {
+            for connection in 0..sentinel.accepted() {
+                sentinel.try_send(connection, b">3\r\n+message\r\n+x\r\n+y\r\n");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let connected = tokio::select! {
+        connected = soon("it ends", builder.connect()) => connected,
+        () = talking => unreachable!("it has no end"),
+    };
+    assert_eq!(connected.map(|_| ()).unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
 /// Each try would be a whole handshake with a server that may be loading its data.
 #[tokio::test]
 async fn a_successor_that_is_not_ready_is_met_ever_more_rarely() {

@@ -272,7 +272,21 @@ async fn what_cannot_be_is_refused() {
     let error = refused(locker.read("a")).await;
     assert!(error.kind() == ErrorKind::Misuse && error.to_string().contains("readers"), "{error}");
     permit.release().await.unwrap();
-    drop(take(locker.semaphore("a", 5).acquire(1)).await);
+    // The next to wait asks in the queue at once, because the last one was kept waiting.
+    let connection = || {
+        let all = server.cli_text(&["CLIENT", "LIST"]);
+        let ours = all.lines().find(|line| line.contains("name=leasehold")).map(str::to_owned);
+        ours.and_then(|line| line.split(' ').next().map(str::to_owned))
+    };
+    let before = connection();
+    let full = take(three.acquire(3)).await;
+    assert!(refused(three.acquire(1).wait_at_most(SHORT)).await.is_timeout());
+    full.release().await.unwrap();
+    let permit = take(locker.semaphore("a", 5).try_acquire(1)).await;
+    let error = refused(three.acquire(1).wait_at_most(LONG)).await;
+    assert!(error.kind() == ErrorKind::Misuse && error.to_string().contains("limit 5"), "{error}");
+    assert!(before.is_some() && connection() == before);
+    permit.release().await.unwrap();
     assert_eq!(refused(locker.read("b").lock_delay(LONG)).await.kind(), ErrorKind::Misuse);
     assert_eq!(refused(locker.read("b").hold_at_least(SHORT)).await.kind(), ErrorKind::Misuse);
     #[cfg(feature = "takeover")]

@@ -269,9 +269,14 @@ impl ScriptedServer {
 
     /// Sends bytes that nobody asked for, such as a push, on a connection.
     pub fn send(&self, connection: usize, bytes: impl AsRef<[u8]>) {
+        assert!(self.try_send(connection, bytes), "the connection is open");
+    }
+
+    /// The same; false where the connection has ended.
+    pub fn try_send(&self, connection: usize, bytes: impl AsRef<[u8]>) -> bool {
         let sender = self.shared.unasked.borrow().get(connection).cloned();
         let sender = sender.expect("the connection was accepted");
-        sender.send(bytes.as_ref().to_vec()).expect("the connection is open");
+        sender.send(bytes.as_ref().to_vec()).is_ok()
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::election::Leadership;
 use leasehold::{Error, ErrorKind, Guard, LockRequest, Locker};
 use nix::unistd::getppid;
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 
 use super::ticket;
 use crate::args::Run;
@@ -18,6 +18,8 @@ use crate::waits::{Until, may_pass};
 use crate::words::{Waiting, complain, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The least limit of a wait, below which it would be a try without one.
+const LAST_TRY: Duration = Duration::from_millis(1);
 
 /// The holder's name, as others see it.
 pub fn label(run: &Run) -> String {
@@ -34,16 +36,21 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         }
         return Ok(guard);
     }
-    let refused = match ask(locker, run, Some(Duration::ZERO)).await {
-        Err(error) if error.kind() == ErrorKind::Contended && run.nonblock => {
+    // One that does not wait has one try, which takes its time.
+    let limit = until.left().filter(|left| !left.is_zero()).unwrap_or(Duration::MAX);
+    let refused = match timeout(limit, ask(locker, run, Some(Duration::ZERO))).await {
+        Ok(Err(error)) if error.kind() == ErrorKind::Contended && run.nonblock => {
             return Err(Failure::Conflict(error, run.conflict_exit_code));
         }
-        Err(error) if may_pass(&error) && !run.nonblock => error,
-        other => return Ok(other?),
+        Ok(Err(error)) if may_pass(&error) && !run.nonblock => Some(error),
+        Ok(other) => return Ok(other?),
+        Err(_) => None,
     };
     let names: Vec<&[u8]> = run.names().map(|name| name.as_bytes()).collect();
-    let waiting = (!run.quiet).then(|| Waiting::begin(&names, &refused));
-    let mut lock = pin!(ask(locker, run, until.left()));
+    let refused = refused.as_ref().filter(|_| !run.quiet);
+    let waiting = refused.map(|refused| Waiting::begin(&names, refused));
+    // At the end it is the servers that say why.
+    let mut lock = pin!(ask(locker, run, until.left().map(|left| left.max(LAST_TRY))));
     let mut second = interval(SECOND);
     for waited in 0.. {
         tokio::select! {

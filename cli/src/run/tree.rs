@@ -192,13 +192,24 @@ fn process(stat: &str) -> Option<Child> {
 
 #[cfg(not(target_os = "linux"))]
 fn processes() -> Vec<Child> {
-    let listed = std::process::Command::new("ps").args(["-axo", "pid=,ppid=,state="]).output();
-    let Ok(listed) = listed else { return Vec::new() };
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    use std::process::{Command, Stdio};
+
+    let list =
+        Command::new("ps").args(["-axo", "pid=,ppid=,state="]).stdout(Stdio::piped()).spawn();
+    let Ok(list) = list else { return Vec::new() };
+    let own = list.id();
+    let listed = list.wait_with_output().map(|output| output.stdout).unwrap_or_default();
+    listed_but(own, &String::from_utf8_lossy(&listed))
+}
+
+/// What `ps` lists, without itself: it is a child of this process.
+#[cfg(any(test, not(target_os = "linux")))]
+fn listed_but(own: u32, listed: &str) -> Vec<Child> {
     let process = |line: &str| {
         let mut words = line.split_whitespace();
-        let process = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        (!words.next()?.starts_with('Z')).then_some(process)
+        let (id, parent) = (words.next()?, words.next()?.parse().ok()?);
+        let is_left = !words.next()?.starts_with('Z') && id.parse() != Ok(own);
+        is_left.then_some((id.parse().ok()?, parent))
     };
     listed.lines().filter_map(process).collect()
 }
@@ -206,6 +217,12 @@ fn processes() -> Vec<Child> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_has_neither_what_has_ended_nor_the_program_that_lists() {
+        let listed = "    1     0 Ss\n   12     1 S+\n   13    12 Z+\n   14    12 R+\n";
+        assert_eq!(listed_but(14, listed), [(1, 0), (12, 1)]);
+    }
 
     #[test]
     fn a_tree_is_all_that_descends_from_its_root() {

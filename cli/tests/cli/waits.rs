@@ -156,3 +156,15 @@ async fn a_server_that_is_far_away_needs_an_option_which_the_error_names() {
     proxy.set_both(Fault::Pass);
     eventually("it is given back", || is_free(&server, "job")).await;
 }
+
+/// A command may take far longer, and the server stands still from the first one on.
+#[tokio::test]
+async fn a_wait_ends_at_its_limit_though_the_first_question_has_no_answer() {
+    let server = RedisServer::start();
+    server.cli(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
+    for command in ["run", "elect"] {
+        let words = ["--command-timeout", "1h", command, "-w", "300ms", "job", "true"];
+        let tried = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!(code(&tried), 69, "{tried:?}");
+    }
+}

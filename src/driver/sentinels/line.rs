@@ -38,7 +38,7 @@ pub(super) struct Opening {
     pub(super) tls: Option<Client>,
     /// For credentials, dial and login together, where TLS has no more patience.
     pub(super) within: Duration,
-    /// How long a party may say nothing that was asked something.
+    /// How long a party may take to answer.
     pub(super) dead_after: Duration,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Line {
     bytes: BytesMut,
     decoder: Decoder,
     secrets: Secrets,
-    /// Replies that are to come, and since when nothing has.
+    /// Replies that are to come, and since when the next one is waited for: nothing else that comes is a sign of life.
     open: usize,
-    heard_at: Moment,
+    waits_since: Moment,
     dead_after: Duration,
     /// Something was told without a question, and nobody has heard of it.
     is_told: bool,
@@ -138,7 +138,7 @@ impl Line {
             decoder: Decoder::new(OF_LISTS),
             secrets,
             open: 0,
-            heard_at: now,
+            waits_since: now,
             dead_after,
             is_told: false,
             is_mute: true,
@@ -182,7 +182,7 @@ impl Line {
     ) -> Result<[Frame; N], OpenError> {
         questions.iter().for_each(|words| encode_command(&mut self.out, words));
         if self.open == 0 {
-            self.heard_at = clock::now();
+            self.waits_since = clock::now();
         }
         self.open += N;
         let mut replies = [const { Frame::Null }; N];
@@ -242,6 +242,7 @@ impl Line {
             let frame = self.next().await?;
             if !frame.is_push() {
                 self.open -= 1;
+                self.waits_since = clock::now();
                 return Ok(frame);
             }
         }
@@ -264,11 +265,11 @@ impl Line {
             }
             let left = match self.open {
                 0 => Duration::MAX,
-                _ => self.heard_at.after(self.dead_after).since(clock::now()),
+                _ => self.waits_since.after(self.dead_after).since(clock::now()),
             };
             let Self { socket, out, bytes, .. } = self;
             match timeout(left, pin!(exchange(socket, out, bytes))).await {
-                Ok(Ok(1..)) => self.heard_at = clock::now(),
+                Ok(Ok(1..)) => {}
                 Ok(Ok(0)) => return Err(broken(Fault::ClosedByServer)),
                 Ok(Err(error)) => return Err(broken(error.into())),
                 Err(_) => return Err(broken(Fault::Silent(self.dead_after))),

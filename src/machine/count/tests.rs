@@ -25,7 +25,7 @@ fn count(bench: &mut Bench, id: LeaseId) -> Option<u32> {
 }
 
 fn counted(bench: &mut Bench, id: LeaseId, round: u32) -> Poll<Option<u32>> {
-    bench.machine.poll_counted(id, round, &Context::from_waker(Waker::noop()))
+    bench.machine.poll_counted(id, round, &mut None, &Context::from_waker(Waker::noop()))
 }
 
 /// The extension, the `WAIT` and the seal.

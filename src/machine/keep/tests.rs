@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::super::tests::{Bench, acquire, error, greeting, settings, stamp};
-use super::super::{Fault, Login};
+use super::super::{Effect, Fault, Login};
 use super::*;
 
 fn connect(bench: &mut Bench) {
@@ -22,7 +22,7 @@ fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_b
     let id = acquire(&mut bench, b"a");
     bench.answer(0, |command| vec![stamp(command)]);
     let polled = |bench: &mut Bench, round| {
-        bench.machine.poll_extended(id, round, &Context::from_waker(Waker::noop()))
+        bench.machine.poll_extended(id, round, &mut None, &Context::from_waker(Waker::noop()))
     };
     bench.machine.disconnected(0, Fault::Closed, bench.now);
     let round = bench.machine.extend(id, bench.now);
@@ -75,13 +75,13 @@ fn an_extension_that_a_server_has_looked_at_once_more_comes_to_what_that_does() 
         bench.machine.batches.due.push(id);
         bench.machine.renew_all(bench.now);
         let context = Context::from_waker(Waker::noop());
-        assert_eq!(bench.machine.poll_extended(id, round, &context), Poll::Pending);
+        assert_eq!(bench.machine.poll_extended(id, round, &mut None, &context), Poll::Pending);
         if is_answered {
             bench.answer(0, |command| vec![stamp(command)]);
         } else {
             bench.pass(Duration::from_millis(500));
         }
-        let polled = bench.machine.poll_extended(id, round, &context);
+        let polled = bench.machine.poll_extended(id, round, &mut None, &context);
         assert_eq!(polled, Poll::Ready(is_answered));
     }
 }

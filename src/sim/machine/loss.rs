@@ -21,9 +21,9 @@ fn a_lease_whose_key_is_gone_is_lost_and_one_that_a_quorum_has_is_repaired() {
             world.servers[1].lose(b"a");
             world.clients[0].machine.extend(id, now());
         }
-        let context = Context::from_waker(Waker::noop());
+        let (context, mut place) = (Context::from_waker(Waker::noop()), None);
         world.run_until("a loss", |world| {
-            world.clients[0].machine.poll_lost(id, &context, now()).is_ready()
+            world.clients[0].machine.poll_lost(id, &mut place, &context, now()).is_ready()
         });
         let loss = world.clients[0].machine.state(id).unwrap().loss();
         assert_eq!(loss, Some(if servers == 1 { Loss::Gone } else { Loss::NoQuorum }));

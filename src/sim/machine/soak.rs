@@ -109,7 +109,7 @@ impl World {
         let context = Context::from_waker(Waker::noop());
         for it in &*leases {
             assert!(machine.poll_acquire(it.id, &context).is_ready());
-            assert!(machine.poll_lost(it.id, &context, now()).is_ready());
+            assert!(machine.poll_lost(it.id, &mut None, &context, now()).is_ready());
         }
     }
 

@@ -1,7 +1,7 @@
 //! A slot that is on its way: some of its keys are on one node, the others on the other, and it
 //! stays so for as long as nobody goes on with it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
@@ -175,6 +175,33 @@ async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     let all = soon("all", waiting).await.unwrap().unwrap();
     drop(all);
     eventually("they are given back", is_free).await;
+}
+
+/// The counters of locks that were held before, by processes whose clocks were ahead, differ.
+#[cfg(feature = "groups")]
+#[tokio::test]
+async fn locks_of_one_slot_have_one_token_above_all_their_counters() {
+    let cluster = Cluster::start();
+    let locker = connect(&cluster).await;
+    for (one, other) in [(900_000, 500_000), (500_000, 900_000)] {
+        let names = ["{half}:d", "{half}:e"];
+        let (slot, from, to) = cluster.move_of(names[0]);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+        let most = now + 900_000;
+        for (name, ahead) in names.iter().zip([one, other]) {
+            cluster[from].cli(&["SET", &fence(name), &(now + ahead).to_string()]);
+        }
+        cluster.begin_migration(slot, from, to);
+        let request = locker.lock_all(names).wait_at_most(LIMIT);
+        let all = soon("all", request.into_future()).await.unwrap();
+        assert!(u128::from(all.fence().get()) > most, "{} {most}", all.fence());
+        for name in names {
+            assert_eq!(cluster[from].cli_text(&["GET", &fence(name)]), all.fence().to_string());
+        }
+        all.release().await.unwrap();
+        cluster.migrate_keys(slot, from, to);
+        cluster.end_migration(slot, from, to);
+    }
 }
 
 /// Leases that are renewed together, of which each node has some.

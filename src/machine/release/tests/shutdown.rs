@@ -51,7 +51,7 @@ fn all_that_wait_are_refused_and_what_is_held_is_lost_and_given_back() {
         assert_eq!(refused, Poll::Ready(Err(Refusal::ShutDown)));
     }
     assert_eq!(bench.machine.loss(held, bench.now), Some(Loss::ShutDown));
-    let is_told = bench.machine.poll_lost(held, &context(), bench.now).is_ready();
+    let is_told = bench.machine.poll_lost(held, &mut None, &context(), bench.now).is_ready();
     assert!(is_told && !is_over(&mut bench));
     assert_eq!(bench.machine.shut_down(bench.now).len(), 1, "it is not free yet");
 }
