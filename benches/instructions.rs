@@ -2,7 +2,7 @@
 //!
 //! `scripts/instructions.sh` runs each scenario under valgrind's callgrind and compares the counts
 //! with those recorded in `benches/instructions.txt`; those named `grace-` in a build with that feature, and the others in
-//! one by default. What is counted is what runs inside of
+//! one by default, with no more features of tokio than the library asks for (`benches/size/Cargo.toml`). What is counted is what runs inside of
 //! [`client_part`] and not inside of [`server_part`]: the library and tokio, on a current_thread
 //! runtime, with the kernel left out. The server answers from a script, in the same thread, so
 //! that a run is the same each time.

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 
 record=benches/instructions.txt
 percent_max=5
+target=${CARGO_TARGET_DIR:-$PWD/target}/size
 
 case "${1:-}" in
 '' | --update) mode=${1:-} ;;
@@ -27,13 +28,15 @@ fi
 compiler=$(rustc -vV | sed -n 's/^rustc \([^ ]*\).*/\1/p; s/^host: //p' | paste -sd' ')
 # bench FEATURES: the program.
 bench() {
-    cargo bench --locked --features "$1" --bench instructions --no-run --message-format=json |
-        sed -n 's/.*"name":"instructions".*"executable":"\([^"]*\)".*/\1/p'
+    cargo build --quiet --locked --manifest-path benches/size/Cargo.toml --target-dir "$target" --profile counted \
+        --bin instructions --features "$1"
+    cp "$target/counted/instructions" "$counted/program-$1"
+    echo "$counted/program-$1"
 }
-plain=$(bench "")
-graced=$(bench grace)
 counted=$(mktemp -d)
 trap 'rm -rf "$counted"' EXIT
+plain=$(bench instructions)
+graced=$(bench grace)
 
 # count PROGRAM SCENARIO TURNS: its instructions a turn.
 count() {

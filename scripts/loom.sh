@@ -11,4 +11,5 @@ cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom"
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg leasehold_loom"
 # Optimised, because it is millions of runs.
-exec cargo test --release --locked --lib interleavings -- "$@"
+exec cargo test --locked --lib --config 'profile.dev.package.leasehold.opt-level=2' \
+    --config 'profile.dev.package.loom.opt-level=3' interleavings -- "$@"

@@ -3,6 +3,4 @@
 # after how many seeds; fails if one goes unnoticed. LEASEHOLD_MUTANT tries one alone,
 # LEASEHOLD_MUTANT_SEEDS says after how many seeds to give up.
 set -eu
-cd "$(dirname "$0")/.."
-exec cargo test --release --locked --features cluster,sentinel --lib -- --ignored --nocapture --exact \
-    sim::hunt::every_mutant_is_caught
+exec "$(dirname "$0")/units.sh" --ignored --nocapture --exact sim::hunt::every_mutant_is_caught

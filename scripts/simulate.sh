@@ -6,7 +6,6 @@
 #   LEASEHOLD_SIM_SEEDS=300 scripts/simulate.sh 1      always the same runs, however long they take: with the digest of what
 #                                                      happened in them, and how long it took, two states of the code compare
 set -eu
-cd "$(dirname "$0")/.."
 
 seconds=${1:-}
 case $seconds in
@@ -16,5 +15,4 @@ case $seconds in
     ;;
 esac
 export LEASEHOLD_SIM_SECONDS="$seconds"
-exec cargo test --release --locked --features cluster,sentinel --lib -- --nocapture --exact \
-    sim::tests::no_promise_is_broken_within_the_budget
+exec "$(dirname "$0")/units.sh" --nocapture --exact sim::tests::no_promise_is_broken_within_the_budget

@@ -1,17 +1,23 @@
 //! Servers that answer from a script whenever they are told to look, in the caller's thread.
 
+#[path = "../../tests/support/recorded.rs"]
+#[allow(dead_code, reason = "tests need the rest")]
+mod recorded;
 #[path = "../../src/sha1.rs"]
 mod sha1;
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits};
-use leasehold_testing::recorded;
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
 
 /// When the servers answer what they were asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

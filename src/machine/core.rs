@@ -11,7 +11,7 @@ pub(crate) use super::effect::Effect;
 use super::effect::{Counts, Event};
 use super::ids::{Batches, CallId, LeaseId};
 use super::kind::Kind;
-use super::lease::{Awaited, Lease, Refusal, Replica};
+use super::lease::{Lease, Refusal, Replica};
 use super::line::{ByHash, Lines};
 use super::link::Link;
 use super::session::Fault;
@@ -258,32 +258,6 @@ impl Machine {
         }
     }
 
-    /// A caller waits for something while the lease is held; others may, too. It has a place from its first call on, which it
-    /// leaves by [`Machine::waits_no_more`].
-    pub(super) fn wait_at(
-        &mut self,
-        id: LeaseId,
-        place: &mut Option<usize>,
-        (awaited, waker): (Awaited, &Waker),
-    ) {
-        let Some(Lease { told, .. }) = self.leases.get_mut(id) else { return };
-        let free = || told.iter().position(Option::is_none).unwrap_or(told.len());
-        let at = *place.get_or_insert_with(free);
-        if at >= told.len() {
-            told.resize(at + 1, None);
-        }
-        if !told[at].as_ref().is_some_and(|(_, known)| known.will_wake(waker)) {
-            let known = told[at].replace((awaited, waker.clone()));
-            self.effects.extend(known.map(|(_, known)| Effect::Drop(known)));
-        }
-    }
-
-    pub(crate) fn waits_no_more(&mut self, id: LeaseId, place: usize) {
-        let told = self.leases.get_mut(id).and_then(|lease| lease.told.get_mut(place));
-        let known = told.and_then(Option::take);
-        self.effects.extend(known.map(|(_, known)| Effect::Drop(known)));
-    }
-
     /// Whether nobody reads answers any more.
     pub(crate) fn is_undriven(&self) -> bool {
         self.closed == Some(Refusal::Undriven)
@@ -293,7 +267,7 @@ impl Machine {
     pub(super) fn wake(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         self.effects.extend(lease.waker.take().map(Effect::Wake));
-        lease.wake_answered(&mut self.effects);
+        lease.wake_told(false, &mut self.effects);
     }
 
     /// What has happened since the last call.

@@ -11,7 +11,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::Place;
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
-use super::lease::{Awaited, Counted};
+use super::lease::Counted;
 use super::talk::{Reply, What};
 use crate::policy::Moment;
 
@@ -121,7 +121,7 @@ impl Machine {
             return Poll::Ready(None);
         };
         if counted.open != 0 {
-            self.wait_at(id, place, (Awaited::Answer, context.waker()));
+            self.wait_at(id, place, false, context.waker());
             return Poll::Pending;
         }
         counted.counts.sort_unstable_by(|one, other| other.cmp(one));

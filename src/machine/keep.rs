@@ -1,15 +1,15 @@
 //! Renewal, repair and loss: what is done while a lease is held.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
 use super::command::Script;
-use super::core::{Happening, Machine, NEVER};
+use super::core::{Effect, Happening, Machine, NEVER};
 use super::effect::Event;
 use super::ids::{BatchId, LeaseId};
-use super::lease::{Awaited, Doubt, Extending, Has, Lease, Phase, Votes};
+use super::lease::{Doubt, Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
 use super::talk::{Reply, To, What};
 use crate::policy::{
@@ -432,7 +432,7 @@ impl Machine {
         } else if lease.extending != Extending::Holder {
             Poll::Ready(false)
         } else {
-            self.wait_at(id, place, (Awaited::Answer, context.waker()));
+            self.wait_at(id, place, false, context.waker());
             Poll::Pending
         }
     }
@@ -457,8 +457,48 @@ impl Machine {
         if place.is_none() {
             self.is_waited_for(id, now);
         }
-        self.wait_at(id, place, (Awaited::Loss, context.waker()));
+        self.wait_at(id, place, true, context.waker());
         Poll::Pending
+    }
+
+    /// A caller waits for something while the lease is held; others may, too. It has a place from its first call on, which it
+    /// leaves by [`Machine::waits_no_more`].
+    pub(super) fn wait_at(
+        &mut self,
+        id: LeaseId,
+        place: &mut Option<usize>,
+        for_loss: bool,
+        waker: &Waker,
+    ) {
+        let Some(Lease { told, .. }) = self.leases.get_mut(id) else { return };
+        let free = || told.iter().position(Option::is_none).unwrap_or(told.len());
+        let at = *place.get_or_insert_with(free);
+        if at >= told.len() {
+            told.resize(at + 1, None);
+        }
+        if !told[at].as_ref().is_some_and(|(_, known)| known.will_wake(waker)) {
+            let known = told[at].replace((for_loss, waker.clone()));
+            self.effects.extend(known.map(|(_, known)| Effect::Drop(known)));
+        }
+    }
+
+    pub(crate) fn waits_no_more(&mut self, id: LeaseId, place: usize) {
+        let told = self.leases.get_mut(id).and_then(|lease| lease.told.get_mut(place));
+        let known = told.and_then(Option::take);
+        self.effects.extend(known.map(|(_, known)| Effect::Drop(known)));
+    }
+}
+
+impl Lease {
+    /// Wakes those that wait for an answer, and the others too where it is `for_loss`. They keep their places.
+    pub(super) fn wake_told(&self, for_loss: bool, effects: &mut Vec<Effect>) {
+        let told = self.told.iter().flatten().filter(|(other, _)| for_loss || !other);
+        effects.extend(told.map(|(_, waker)| Effect::Wake(waker.clone())));
+    }
+
+    /// It is not held any more: nobody has a place.
+    pub(super) fn wake_all(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(self.told.drain(..).flatten().map(|(_, waker)| Effect::Wake(waker)));
     }
 }
 

@@ -12,7 +12,6 @@ use leasehold_resp::Decimal;
 
 use super::answer::Kept;
 use super::command::{Command, Scripts};
-use super::core::Effect;
 use super::ids::{LeaseId, Owner};
 use super::kind::{FENCED, Kind, Question};
 use super::link::Link;
@@ -57,14 +56,6 @@ pub(crate) enum Refusal {
     ShutDown,
     /// Nobody drives the machine any more.
     Undriven,
-}
-
-/// What a caller waits for while a lease is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Awaited {
-    Loss,
-    /// The answer to an extension, or to a count.
-    Answer,
 }
 
 /// What an extension is for.
@@ -248,21 +239,11 @@ pub(super) struct Lease {
     pub(super) said: Vec<(usize, Kept)>,
     /// What came of a release.
     pub(super) end: Option<End>,
-    /// Those that wait for something while it is held, each at a place of its own.
-    pub(super) told: Vec<Option<(Awaited, Waker)>>,
+    /// Those that wait while it is held, each at a place of its own: whether for its loss, or for an answer.
+    pub(super) told: Vec<Option<(bool, Waker)>>,
 }
 
 impl Lease {
-    /// Those that wait for an answer. They keep their places.
-    pub(super) fn wake_answered(&self, effects: &mut Vec<Effect>) {
-        let told = self.told.iter().flatten().filter(|(what, _)| *what == Awaited::Answer);
-        effects.extend(told.map(|(_, waker)| Effect::Wake(waker.clone())));
-    }
-
-    pub(super) fn wake_all(&mut self, effects: &mut Vec<Effect>) {
-        effects.extend(self.told.drain(..).flatten().map(|(_, waker)| Effect::Wake(waker)));
-    }
-
     pub(super) fn state(&self) -> Option<LeaseState> {
         if let Phase::Granted(state) = self.phase { Some(state) } else { None }
     }

@@ -491,7 +491,7 @@ impl Machine {
             self.has_failed(id);
             if let Some(lease) = self.leases.get_mut(id) {
                 (lease.late_at, lease.counted) = (now, None);
-                lease.wake_all(&mut self.effects);
+                lease.wake_told(true, &mut self.effects);
                 self.wake(id);
                 self.release_is_late(id, now);
             }
