@@ -49,7 +49,7 @@ soak_minutes=$((seconds / 4 / 60))
 [ "$soak_minutes" -gt 0 ] || soak_minutes=1
 try simulation scripts/simulate.sh $((seconds * 2 / 5))
 try mutants scripts/mutants.sh
-try model cargo test --release --locked --features cluster,sentinel --lib -- --nocapture policy::model
+try model scripts/units.sh --nocapture policy::model
 # Without a sanitizer it is several times as fast; CI runs it with one.
 # shellcheck disable=SC2086
 try fuzzing env FUZZ_SANITIZER=none \
@@ -79,7 +79,7 @@ $(nproc) cores of an $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1),
 | Real servers: leases granted | $(number soak acquisitions) |
 | Real servers: faults injected | $faults |
 
-The command that repeats one row: \`scripts/simulate.sh\`, \`cargo test policy::model\`, \`fuzz/run.sh\`,
+The command that repeats one row: \`scripts/simulate.sh\`, \`scripts/units.sh policy::model\`, \`fuzz/run.sh\`,
 \`scripts/soak.sh\`.
 
 ## Known bugs, given to the library one by one
