@@ -266,8 +266,12 @@ impl Machine {
     #[inline(never)]
     pub(super) fn wake(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        self.effects.extend(lease.waker.take().map(Effect::Wake));
-        lease.wake_told(false, &mut self.effects);
+        if let Some(waker) = lease.waker.take() {
+            self.effects.push(Effect::Wake(waker));
+        }
+        if !lease.told.is_empty() {
+            lease.wake_told(false, &mut self.effects);
+        }
     }
 
     /// What has happened since the last call.

@@ -79,10 +79,10 @@ async fn a_password_that_is_rotated_is_read_anew_and_the_lock_stays_held() {
     ];
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
     let program = Program::example("credentials", &variables);
-    program.said("logged in anew 2 times").await;
+    program.said("logged in again 2 times").await;
     rotate("second");
     server.cli(&["CLIENT", "KILL", "USER", "app"]);
-    program.said("logged in anew 6 times").await;
+    program.said("logged in again 6 times").await;
     assert!(server.cli_text(&["CLIENT", "LIST"]).contains(" user=app "));
     assert!(!program.lines().iter().any(|line| line.contains("warning")));
     assert_eq!(server.cli_text(&["EXISTS", "example:credentials"]), "1");
