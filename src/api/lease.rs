@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
 
@@ -94,6 +95,14 @@ impl Lease {
         names
     }
 
+    /// # Errors
+    ///
+    /// As [`Locker::check_runtime`], unless the lease has ended.
+    pub(super) fn check_runtime(&self) -> Result<(), Error> {
+        let is_lost = |wrong| self.loss().map_or(wrong, |loss| self.lost_by(loss));
+        self.locker.check_runtime().map_err(is_lost)
+    }
+
     fn lost_by(&self, loss: Loss) -> Error {
         self.of_all(outcome::lost(&self.names, loss))
     }
@@ -170,7 +179,6 @@ impl Lease {
 
     /// What `work` comes to, unless the lease ends before.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        self.locker.check_runtime()?;
         let loss = match race(pin!(self.lost()), pin!(work)).await {
             First::One(loss) => loss,
             // What ended in the last poll of the work has been told by nobody yet.
@@ -183,7 +191,7 @@ impl Lease {
     }
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
-        self.locker.check_runtime()?;
+        self.check_runtime()?;
         let (id, driver) = (self.id, &self.locker.driver);
         let mut step = driver.holds().renew(id);
         let round = driver.with(|machine, now| machine.extend(id, now));
@@ -240,7 +248,7 @@ impl Lease {
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
-        self.locker.check_runtime()?;
+        self.check_runtime()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
         let mut step = driver.holds().release_asked(id, &self.names);
         let release = |machine: &mut Machine, now| machine.release(id, now);
@@ -318,7 +326,9 @@ async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
     let place = &mut waiting.place;
     let wait = driver.wait(|machine, context| {
         let is_lost = machine.poll_lost(id, place, context, clock::now());
-        if driver.is_deserted(machine) { Poll::Ready(()) } else { is_lost }
+        // A caller on no runtime has no timer.
+        let is_deserted = machine.is_undriven() && Handle::try_current().is_err();
+        if is_deserted { Poll::Ready(()) } else { is_lost }
     });
     wait.await;
 }

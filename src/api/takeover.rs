@@ -63,6 +63,7 @@ impl Lease {
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
         Ticket::check(within)?;
         self.check_ticketed()?;
+        self.check_runtime()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
         let mut step = driver.holds().release(id);
         let owner = driver.with(|machine, now| takeover::into_ticket(machine, id, within, now));

@@ -42,6 +42,7 @@ impl Lease {
                  others the reader; release the guard, and ask for Locker::write",
             ));
         }
+        self.check_runtime()?;
         let began = clock::now();
         let begun = driver.with(|machine, now| machine.turn(id, to.turned(), to.words(), now));
         let (other, until) = begun.map_err(|loss| outcome::lost(&self.names, loss))?;

@@ -82,7 +82,7 @@ impl Shared {
 
     /// Ends the machine, and waits until all is given back, for this time at most.
     pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Shutdown {
-        let is_driven = self.lock().is_driven && !self.may_stand_still();
+        let is_driven = self.lock().is_driven;
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
         let end = pin!(end);

@@ -113,11 +113,6 @@ impl Shared {
             && Handle::try_current().is_err()
     }
 
-    /// Whether nothing would wake the caller when the time has come: it has no timer, and nobody drives this runtime, or may.
-    pub(crate) fn is_deserted(&self, machine: &Machine) -> bool {
-        machine.is_undriven() && Handle::try_current().is_err() || self.may_stand_still()
-    }
-
     fn look_at_time(self: &Arc<Self>) {
         self.with(|machine, now| {
             if machine.due() <= now {

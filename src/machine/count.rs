@@ -58,7 +58,7 @@ impl Machine {
         let within = until.since(now).max(SHORTEST).as_millis();
         let within = Decimal::new(u64::try_from(within).unwrap_or(u64::MAX));
         let words: [&[u8]; 3] = [b"WAIT", &Decimal::new(replicas.into()), &within];
-        let open = lease.votes.asked;
+        let open = lease.votes.asked & !lease.votes.failed;
         for at in (0..lease.replicas.len()).filter(|at| open & 1 << at != 0) {
             let to = lease.to(id, at, What::Count);
             links[lease.link(at)].talk.write(&words, Place::Number, to, now);

@@ -69,6 +69,8 @@ pub(crate) struct Handshake {
     settings: Settings,
     /// As the last write was.
     is_resp3: bool,
+    /// A step was answered. The clock may not have moved since the write.
+    is_greeted: bool,
     is_replica: bool,
     /// All before the scripts is proved.
     is_sealed: bool,
@@ -97,6 +99,7 @@ impl Handshake {
             info: String::new(),
             settings,
             is_resp3: true,
+            is_greeted: false,
             is_replica: false,
             is_sealed: false,
             #[cfg(any(test, feature = "_calls"))]
@@ -139,11 +142,15 @@ impl Handshake {
                 came.is_empty()
             }
         };
-        if !self.is_resp3 || !self.talk.greeted_in.is_zero() || !is_of_hello {
+        if !self.is_resp3 || self.is_greeted || !is_of_hello {
             return false;
         }
-        self.talk = Self::silent(self.settings, self.login.clone(), self.ends_at, now).talk;
-        (self.is_resp3, self.began_at) = (false, now);
+        *self = Self {
+            is_resp3: false,
+            #[cfg(any(test, feature = "_calls"))]
+            is_bare: self.is_bare,
+            ..Self::silent(self.settings, self.login.clone(), self.ends_at, now)
+        };
         self.say_all(now);
         true
     }
@@ -229,7 +236,7 @@ impl Handshake {
 
     /// One step was answered, and the answer is proved.
     fn is_answered(&mut self, step: Step, frame: &Frame, now: Moment) -> Result<(), Fault> {
-        if self.talk.greeted_in.is_zero() {
+        if !std::mem::replace(&mut self.is_greeted, true) {
             self.talk.greeted_in = now.since(self.began_at);
         }
         if let Some(text) = frame.error() {

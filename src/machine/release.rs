@@ -500,7 +500,10 @@ impl Machine {
 
     /// Refuses all that wait and all that come; all leases that there are.
     fn close(&mut self, why: Refusal, now: Moment) -> Vec<LeaseId> {
-        self.closed = Some(why);
+        // Once nobody reads answers, nobody does.
+        if !self.is_undriven() {
+            self.closed = Some(why);
+        }
         self.tell_callers(Happening::Closed, now);
         // Nobody is called when another ends.
         self.lines.clear();

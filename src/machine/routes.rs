@@ -357,6 +357,10 @@ impl Machine {
                 if has_key(&pieces) {
                     replica.has = Has::Key;
                 }
+                // Each piece has its answer, also where another server gave it: nothing may arrive late.
+                if reply.is_some() {
+                    replica.generation = self.links[usize::from(replica.link)].generation;
+                }
                 return false;
             }
         }

@@ -47,10 +47,11 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         Err(_) => None,
     };
     let names: Vec<&[u8]> = run.names().map(|name| name.as_bytes()).collect();
+    // Where there was no answer until the end, what is known of the servers is said.
+    let least = if refused.is_none() { LAST_TRY } else { Duration::ZERO };
     let refused = refused.as_ref().filter(|_| !run.quiet);
     let waiting = refused.map(|refused| Waiting::begin(&names, refused));
-    // At the end it is the servers that say why.
-    let mut lock = pin!(ask(locker, run, until.left().map(|left| left.max(LAST_TRY))));
+    let mut lock = pin!(ask(locker, run, until.left().map(|left| left.max(least))));
     let mut second = interval(SECOND);
     for waited in 0.. {
         tokio::select! {

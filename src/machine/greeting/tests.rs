@@ -138,6 +138,25 @@ fn a_server_that_closes_at_hello_is_spoken_to_in_resp2_once() {
     }
 }
 
+/// What it says of its run would count for that of another connection: seed 19015445 of the simulation, in which no time
+/// passes between the write and the answers.
+#[test]
+fn one_that_was_answered_begins_no_other_connection_whatever_the_clock_says() {
+    let (settings, now) = (Settings { rules: Some(RULES), ..settings(1) }, Moment::from_nanos(1));
+    let mut handshake = Handshake::new(settings, login(), now.after(Duration::from_secs(1)), now);
+    let (mut said, mut replies) = (handshake.output().split(), BytesMut::new());
+    let mut decoder = Decoder::new(Limits::default());
+    while let Ok(Some(Frame::Array(words))) = decoder.decode(&mut said) {
+        let words: Vec<Bytes> = words.iter().filter_map(Frame::as_bytes).cloned().collect();
+        encode_frame(&mut replies, &greeting(&words, &info()));
+        if words[0] == "ECHO" {
+            break;
+        }
+    }
+    assert!(handshake.received(&mut replies, now).is_ok_and(|is_over| !is_over));
+    assert!(!handshake.info.is_empty() && !handshake.begins_again(now));
+}
+
 /// The bug of lettuce #2313: the fallback hid an authentication error.
 #[test]
 fn one_that_is_bare_asks_for_the_login_alone_and_proves_nothing() {
