@@ -11,6 +11,17 @@
 -- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
 -- lacks, is raised by a second GET, which has the server say on which line.
 
+-- What another program keeps there is no counter and no queue.
+local function said(command, key, nothing)
+  local reply = redis.pcall(command, key)
+  if type(reply) ~= 'table' then
+    return reply
+  elseif string.find(reply.err, 'WRONGTYPE', 1, true) then
+    return nothing
+  end
+  return redis.call(command, key)
+end
+
 local shown = {ARGV[2]}
 for lock = 1, #KEYS, 3 do
   local holder = redis.pcall('GET', KEYS[lock])
@@ -26,8 +37,8 @@ for lock = 1, #KEYS, 3 do
       string.sub(holder, 1, tonumber(ARGV[1])),
       #holder,
       redis.call('PTTL', KEYS[lock]),
-      redis.call('GET', KEYS[lock + 1]) or '',
-      tostring(math.max(math.floor(redis.call('HLEN', KEYS[lock + 2]) / 2) - 1, 0)),
+      said('GET', KEYS[lock + 1], '') or '',
+      tostring(math.max(math.floor(said('HLEN', KEYS[lock + 2], 0) / 2) - 1, 0)),
     }
   end
 end

@@ -50,11 +50,21 @@ pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
+/// In a word that is these URLs and nothing else, behind an option or by itself: not in a line for a shell, nor in a name.
 fn hide_in(word: &str, urls: &[String]) -> String {
-    urls.iter().fold(word.to_owned(), |word, url| match mask(url) {
-        Some(masked) => word.replace(url, &masked),
-        None => word,
-    })
+    let is_option = word.starts_with('-');
+    let end = match word.find('=') {
+        Some(at) if word.starts_with("--") => at + 1,
+        _ if is_option => word.len().min(2),
+        _ => 0,
+    };
+    let Some((option, given)) = word.split_at_checked(end) else { return word.to_owned() };
+    let mut given = given.split(' ').peekable();
+    let mut hidden = Vec::new();
+    while let Some(url) = given.next_if(|url| urls.iter().any(|known| known == url)) {
+        hidden.push(mask(url).unwrap_or_else(|| url.to_owned()));
+    }
+    if given.next().is_some() { word.to_owned() } else { option.to_owned() + &hidden.join(" ") }
 }
 
 /// The same URL without its password; None where there is none to see.
@@ -90,5 +100,9 @@ mod tests {
             hide_in("--url=redis://:a@h redis://g", &urls),
             "--url=redis://:***@h redis://g"
         );
+        assert_eq!(hide_in("-uredis://:a@h", &urls), "-uredis://:***@h");
+        for foreign in ["redis-cli -u redis://:a@h PING", "job redis://:a@h", "-c", "--label=a"] {
+            assert_eq!(hide_in(foreign, &urls), foreign);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::future::{Ready, ready};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -220,8 +221,9 @@ fn provider(
     user: &Option<String>,
     file: &Path,
 ) -> Result<impl Fn(String) -> Ready<io::Result<Credentials>> + Send + Sync + use<>, Failure> {
-    let first = first_line(file).map_err(|error| unread(file, error))?;
     let is_once = !file.is_file();
+    let first = if is_once { read_once(file) } else { first_line(file) };
+    let first = first.map_err(|error| unread(file, error))?;
     let (user, file) = (user.clone(), file.to_owned());
     Ok(move |_| {
         let password = if is_once { Ok(first.clone()) } else { first_line(&file) };
@@ -230,6 +232,18 @@ fn provider(
             None => Credentials::password(password),
         }))
     })
+}
+
+/// What a descriptor said, also where servers have to be connected to again.
+fn read_once(file: &Path) -> io::Result<String> {
+    static READ: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = read.iter().find(|(known, _)| known == file) {
+        return Ok(known.clone());
+    }
+    let line = first_line(file)?;
+    read.push((file.to_owned(), line.clone()));
+    Ok(line)
 }
 
 fn first_line(file: &Path) -> io::Result<String> {

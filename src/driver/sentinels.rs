@@ -45,7 +45,7 @@ const ASK_GAP: Backoff =
 /// Once one Sentinel has answered, the others are waited for no longer than this.
 const OTHERS_WITHIN: Duration = Duration::from_millis(500);
 /// A server that does not say its role within this time is silent. Longer, and a master that hangs would keep clients from
-/// its successor.
+/// its successor; which itself has twice the time after each round in which it was too far away for that.
 const ROLE_WITHIN: Duration = Duration::from_millis(500);
 
 /// What asks the Sentinels.
@@ -55,6 +55,8 @@ pub(crate) struct Watch {
     mastership: Mastership<Address>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
     asked: Vec<(Address, Line)>,
+    /// How long those that are not followed may take to say their role.
+    patience: Duration,
     opening: Opening,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
@@ -116,6 +118,7 @@ impl Watch {
             mastership: Mastership::new(sentinels.len()),
             sentinels,
             asked: Vec::new(),
+            patience: ROLE_WITHIN,
             opening,
             service: Arc::new(Service::new(template.clone())),
             template,
@@ -184,6 +187,7 @@ impl Watch {
             match self.mastership.next(&evidence, clock::now()) {
                 Step::Stay => {
                     self.asked.clear();
+                    self.patience = ROLE_WITHIN;
                     return Ok(Finding::Unchanged);
                 }
                 Step::AskAgain => return Ok(Finding::Changing),
@@ -245,21 +249,29 @@ impl Watch {
     }
 
     async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
-        let within = match self.template.login {
+        let within = |server: &Address| match self.template.login {
             // The provider of credentials may take its time.
             #[cfg(any(test, feature = "credentials"))]
             Some(Login::Provided(_)) => self.opening.within,
-            _ => ROLE_WITHIN,
+            _ if self.mastership.follows(server) => ROLE_WITHIN,
+            _ => self.patience,
         };
         let mut kept = std::mem::take(&mut self.asked);
         let ask = |address: &Address| {
             let known = kept.iter().position(|(asked, _)| asked == address);
             let known = known.map(|at| kept.swap_remove(at).1);
             let asking = role(known, self.opening.clone(), self.endpoint(address));
+            let within = within(address);
             async move { timeout(within, pin!(asking)).await.ok()?.ok() }
         };
         let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
         self.asked = kept;
+        let is_silent = |(server, answer): (&Address, &Option<(Role, Line)>)| {
+            answer.is_none() && !self.mastership.follows(server)
+        };
+        if servers.iter().zip(&answers).any(is_silent) {
+            self.patience = (2 * self.patience).min(self.opening.within.max(ROLE_WITHIN));
+        }
         let heard = |(address, answer): (&Address, Option<(Role, Line)>)| {
             let Some((role, line)) = answer else { return Role::Silent };
             self.asked.push((address.clone(), line));

@@ -62,6 +62,8 @@ pub(super) struct Tried {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TrialOutcome {
     Allowed,
+    /// The right is there. What it comes to another node would say, which has the key's slot.
+    Elsewhere,
     /// The right that the user lacks, in an ACL's words.
     Lacking(String),
     /// It is allowed, and does not work: the server's words.

@@ -352,8 +352,13 @@ fn writes(facts: &Facts) -> Option<Finding> {
     let Some(words) = failed else {
         let is_refused = |tried: &Tried| matches!(tried.outcome, TrialOutcome::Lacking(_));
         let is_all_allowed = !facts.trials.iter().any(is_refused);
+        let is_elsewhere = |tried: &Tried| tried.outcome == TrialOutcome::Elsewhere;
+        let said = match facts.trials.iter().any(is_elsewhere) {
+            true => "not tried: the keys that are tried are in a slot of another master",
+            false => "accepted",
+        };
         return (is_all_allowed && !facts.trials.is_empty())
-            .then(|| Finding::ok(Check::Writes, "accepted"));
+            .then(|| Finding::ok(Check::Writes, said));
     };
     let cure = match words.split(' ').next().unwrap_or_default() {
         "OOM" => "raise maxmemory, or delete keys",

@@ -332,7 +332,7 @@ impl Trial<'_> {
                 return Tried { is_essential: false, outcome };
             }
             // The rights were looked at before the key's place was.
-            Code::Elsewhere => TrialOutcome::Allowed,
+            Code::Elsewhere => TrialOutcome::Elsewhere,
             // Whatever it would say otherwise.
             Code::Later => TrialOutcome::Failed(shown(error.text())),
             _ if self.need == Need::Success => TrialOutcome::Failed(shown(error.text())),

@@ -164,7 +164,8 @@ impl RateLimit {
     }
 
     /// Takes tokens that may still have to come back, if that takes at most `within`: the caller waits for
-    /// as long as the answer says, and goes on. Callers are served in the order in which they ask.
+    /// as long as the answer says, and goes on. Callers are served in the order in which they ask; of
+    /// several servers, those that ask one server.
     ///
     /// # Errors
     ///
@@ -277,7 +278,7 @@ impl RateLimit {
         let asked_at = clock::now();
         let said = match self.site.servers() {
             1 => self.ask_one(0, wish).await.map_err(|reason| vec![(0, reason)]),
-            servers => self.ask_each(servers, wish).await,
+            servers => self.ask_several(servers, wish).await,
         };
         let outcome = match &said {
             Ok(Said::Taken { .. }) => "allowed",
@@ -289,9 +290,20 @@ impl RateLimit {
         said.map_err(|failures| self.site.unserved(failures))
     }
 
+    /// What no server has at once is booked where it comes first.
+    async fn ask_several(&self, servers: usize, wish: Wish) -> Result<Said, Failures> {
+        let said = self.ask_each(servers, Wish { within: Duration::ZERO, ..wish }).await?;
+        match said {
+            (server, Said::Refused { after }) if after <= wish.within => {
+                self.ask_one(server, wish).await.map_err(|reason| vec![(server, reason)])
+            }
+            (_, said) => Ok(said),
+        }
+    }
+
     /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
     /// over first. One that does not answer soon keeps nobody from the next: what it still takes lets through less.
-    async fn ask_each(&self, servers: usize, wish: Wish) -> Result<Said, Failures> {
+    async fn ask_each(&self, servers: usize, wish: Wish) -> Result<(usize, Said), Failures> {
         let first = random_below(servers);
         let mut order = (first..servers).chain(0..first).peekable();
         let (mut asked, mut refused, mut failures) = (Vec::new(), None, Failures::new());
@@ -309,11 +321,11 @@ impl RateLimit {
             };
             match answered {
                 None => return refused.ok_or(failures),
-                Some((_, Ok(said @ Said::Refused { after }))) => {
-                    let is_sooner = |said: &Said| after < said.retry_after();
-                    refused = refused.filter(|before| !is_sooner(before)).or(Some(said));
+                Some((server, Ok(said @ Said::Refused { after }))) => {
+                    let is_sooner = |(_, said): &(usize, Said)| after < said.retry_after();
+                    refused = refused.filter(|before| !is_sooner(before)).or(Some((server, said)));
                 }
-                Some((_, Ok(said))) => return Ok(said),
+                Some((server, Ok(said))) => return Ok((server, said)),
                 Some((server, Err(reason))) => failures.push((server, reason)),
             }
         }

@@ -175,15 +175,13 @@ impl Site {
         Watch::new(&self.engine, &self.names, key)
     }
 
-    /// What `asked` comes to; after this time, that there was no answer. A limit of zero is none.
+    /// What `asked` comes to; after this time, that there was no answer. A limit of zero is one command timeout.
     pub(super) async fn in_limit<T>(
         &self,
         limit: Duration,
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        if limit.is_zero() {
-            return asked.await;
-        }
+        let limit = if limit.is_zero() { self.command_timeout() } else { limit };
         let late = |_| {
             self.note("failed", clock::now());
             Err(self.unserved([(0, Reason::Unanswered)]))

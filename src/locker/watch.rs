@@ -7,7 +7,7 @@ use super::Locker;
 use super::onlooker::Onlooker;
 use super::view::LockView;
 use crate::clock;
-use crate::error::{Error, ErrorKind, Kind, Report};
+use crate::error::{Error, ErrorKind, Holder, Kind, Report, Shared};
 use crate::names::{InvalidName, Names};
 use crate::policy::{LockState, Moment, Setback};
 
@@ -24,6 +24,8 @@ pub struct LockWatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
     HeldBy(String),
+    /// Which of the sharers is shown, a renewal may change.
+    Shared(Shared, Option<u64>),
     NotHeld,
     /// Too few servers say.
     Unknown,
@@ -34,7 +36,10 @@ enum Standing {
 impl Standing {
     fn of(view: &LockView) -> Self {
         match view.state {
-            LockState::Held => Self::HeldBy(view.holders[0].holder.owner.clone()),
+            LockState::Held => match (&view.holders[0].holder, view.holders[0].shares) {
+                (Holder { shared: Some(shared), .. }, shares) => Self::Shared(*shared, shares),
+                (holder, _) => Self::HeldBy(holder.owner.clone()),
+            },
             LockState::Free | LockState::Partial => Self::NotHeld,
             LockState::Unknown => Self::Unknown,
         }

@@ -222,6 +222,12 @@ impl Machine {
             Answer::Failed { .. } => lease.votes.failed |= bit,
             _ => lease.votes.denied |= bit,
         }
+        // Its server tells this connection of nothing that it has done itself.
+        #[cfg(any(test, feature = "takeover"))]
+        if matches!(answer, Answer::Seized(_)) {
+            let names = lease.names.clone();
+            self.changed(Some(names.lock()), now);
+        }
         if !has_answered {
             self.note_failures(bit, now);
         }

@@ -45,8 +45,9 @@ impl Machine {
             Happening::Replied(id, reply) => self.called(id, reply, now),
             Happening::Changed(key) => self.calls.are_told(key, &mut self.effects),
             Happening::Answered(id) => {
-                if let Some(lease) = self.leases.get(id).filter(|_| self.calls.watched > 0) {
-                    self.calls.are_told(Some(lease.names.lock()), &mut self.effects);
+                let Self { leases, calls, effects, .. } = self;
+                if let Some(lease) = leases.get(id).filter(|_| calls.watched > 0) {
+                    lease.keys().for_each(|key| calls.are_told(Some(key), effects));
                 }
             }
             Happening::Closed => {
@@ -141,9 +142,9 @@ impl Machine {
         if is_changed {
             // A server does not tell of what this connection itself has changed there. A question that has no keys
             // meanwhile is not told of what it did.
-            keys.iter().for_each(|key| calls.are_told(Some(key), effects));
+            keys.iter().for_each(|key| self.changed(Some(key), now));
         }
-        if let Some(call) = calls.get_mut(id) {
+        if let Some(call) = self.calls.get_mut(id) {
             call.question.keys = keys;
         }
         if acts && reply.is_some() {

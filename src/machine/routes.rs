@@ -100,13 +100,15 @@ impl Machine {
     fn let_go(&mut self, at: usize, now: Moment) {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let link = &self.links[at];
-        let is_asked =
-            link.talk.in_flight() > 0 || !link.owed.is_empty() || !link.awaited.is_empty();
+        let is_asked = link.talk.in_flight() > 0 || !link.awaited.is_empty();
         if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
             return;
         }
         self.end_link(at, Fault::Closed, now);
-        self.links[at].state = State::Down { dial_at: NEVER, soonest: NEVER };
+        let link = &mut self.links[at];
+        // What was owed there has gone with its slot.
+        link.owed.clear();
+        link.state = State::Down { dial_at: NEVER, soonest: NEVER };
         self.tell_callers(Happening::Tried(at), now);
     }
 

@@ -191,6 +191,7 @@ impl Machine {
             }
             (To::Lease { id, round, what: What::Wait, .. }, reply) => {
                 self.entry_answered(id, round, reply.map(|reply| &reply.frame), now);
+                self.tell_callers(Happening::Answered(id), now);
             }
             (To::Lease { id, at, round, what: what @ (What::Holder | What::HolderTtl) }, reply) => {
                 let reply = reply.map(|reply| reply.frame.value());
@@ -368,6 +369,12 @@ impl Machine {
             #[cfg(any(test, feature = "cluster"))]
             code @ (Code::Elsewhere | Code::Apart) if self.is_by_slots() => {
                 return self.follow(server, reply, code, now);
+            }
+            // Others may serve its slots by now.
+            #[cfg(any(test, feature = "cluster"))]
+            Code::Later if self.is_by_slots() && text.starts_with("CLUSTERDOWN") => {
+                self.effects.push(Effect::Demoted(server));
+                return false;
             }
             _ => return false,
         }

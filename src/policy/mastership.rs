@@ -144,6 +144,10 @@ impl<A: Clone + Eq> Mastership<A> {
         Self { sentinels, followed: None, is_down: false, unconfirmed: None }
     }
 
+    pub(crate) fn follows(&self, server: &A) -> bool {
+        self.followed.as_ref().is_some_and(|(followed, _)| followed == server)
+    }
+
     /// The server is followed from here on.
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
         *self = Self::new(self.sentinels);

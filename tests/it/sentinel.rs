@@ -15,7 +15,7 @@ use leasehold_resp::Frame;
 use leasehold_testing::scripted::{Command, greeting};
 use leasehold_testing::sentinel::{Passwords, SERVICE};
 use leasehold_testing::{
-    Action, FaultProxy, RedisServer, ScriptedServer, Sentinels, eventually, soon,
+    Action, Fault, FaultProxy, RedisServer, ScriptedServer, Sentinels, eventually, soon,
 };
 use tokio::task::JoinSet;
 
@@ -291,6 +291,24 @@ async fn a_master_that_hangs_keeps_nobody_from_its_successor() {
     let guard = take(&locker, "b").await;
     assert_eq!(new.cli_text(&["EXISTS", "b"]), "1");
     guard.release().await.unwrap();
+}
+
+/// Three round trips take longer than a server may be silent that hangs.
+#[tokio::test]
+async fn a_successor_that_is_far_away_is_followed() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let proxy = FaultProxy::start(new.address());
+    proxy.set_both(Fault::Delay(Duration::from_millis(100)));
+    let named = Arc::new(Mutex::new((old.port(), 1)));
+    let sentinel = sentinel_of({
+        let named = Arc::clone(&named);
+        move || *named.lock().unwrap()
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    let port = proxy.url().rsplit(':').next().unwrap().parse().unwrap();
+    *named.lock().unwrap() = (port, 2);
+    follows(&locker, port).await;
 }
 
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {

@@ -67,6 +67,34 @@ async fn is_stolen(urls: Vec<String>) {
     assert_eq!((second.stats().stolen, first.stats().stolen), (1, 0));
 }
 
+/// The server tells nothing of it to the connection over which it was done.
+#[tokio::test]
+async fn a_holder_is_told_of_a_thief_of_its_own_process_and_of_one_that_breaks_its_lease() {
+    let server = RedisServer::start();
+    let locker = connect(vec![server.url()]).await;
+    for breaks in [false, true] {
+        let guard = take(&locker, "a").await;
+        let lost = guard.lost();
+        let take_away = async {
+            // Its server tells of the loss only once it watches.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if !breaks {
+                return Some(locker.lock("a").steal().await.unwrap());
+            }
+            #[cfg(feature = "inspect")]
+            locker.break_lease(&locker.inspect("a").await.unwrap()).await.unwrap();
+            #[cfg(not(feature = "inspect"))]
+            server.cli(&["DEL", "a"]);
+            None
+        };
+        let (loss, stolen) = soon("the loss", async { tokio::join!(lost, take_away) }).await;
+        assert_eq!(loss, Loss::Gone);
+        if let Some(stolen) = stolen {
+            stolen.release().await.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_stolen_lock_is_lost_to_its_holder_at_once_and_awaited_from_the_thief() {
     let server = RedisServer::start();

@@ -260,3 +260,39 @@ fn a_watch_on_another_runtime_is_told_of_changes_on_the_lockers_own() {
         until_told(&server).await;
     });
 }
+
+/// Which of the readers is shown is the one whose share lasts longest: each renewal makes it another.
+#[cfg(feature = "sharing")]
+#[tokio::test]
+async fn renewals_of_readers_are_no_change() {
+    let server = RedisServer::start();
+    let (one, other) =
+        (connect([server.url()], "one").await, connect([server.url()], "other").await);
+    let ttl = Duration::from_millis(1500);
+    let mut readers = Vec::new();
+    for locker in [&one, &other] {
+        readers.push(soon("a reader", locker.read("a").ttl(ttl).into_future()).await.unwrap());
+        sleep(ttl / 6).await;
+    }
+    let mut watch = one.watch("a");
+    assert_eq!(watch.changed().await.unwrap().state, LockState::Held);
+    let renewed = || one.stats().renewed.min(other.stats().renewed) >= 4;
+    tokio::select! {
+        view = watch.changed() => panic!("{view:?}"),
+        () = eventually("they are renewed", renewed) => {}
+    }
+    drop(readers.pop());
+    assert_eq!(soon("a change", watch.changed()).await.unwrap().holders[0].shares, Some(1));
+}
+
+/// An application's own keys may be called as a lock's queue and counter.
+#[tokio::test]
+async fn a_foreign_key_where_a_queue_would_be_hides_no_lock() {
+    let server = RedisServer::start();
+    let locker = connect([server.url()], "one").await;
+    let guard = take(&locker).await;
+    server.cli(&["RPUSH", "{a}:queue", "job"]);
+    let view = locker.inspect("a").await.unwrap();
+    assert_eq!((view.state, view.waiting), (LockState::Held, 0));
+    guard.release().await.unwrap();
+}

@@ -3,7 +3,7 @@
 use crate::command::{code, end, leasehold, output, stderr, stdout};
 use crate::processes::{Directory, parent};
 use leasehold_testing::sentinel::Passwords;
-use leasehold_testing::{Authority, RedisServer, Sentinels, eventually};
+use leasehold_testing::{Authority, RedisServer, Sentinels, eventually, soon};
 use tokio::process::Command;
 
 fn guarded() -> RedisServer {
@@ -178,4 +178,25 @@ async fn a_process_that_may_open_too_few_files_says_so() {
         assert_eq!(code(&done), 71, "{done:?}");
         assert!(stderr(&done).starts_with("leasehold: no runtime could be started: "), "{done:?}");
     }
+}
+
+/// The first attempt to connect reads the pipe.
+#[tokio::test]
+async fn a_password_from_a_descriptor_is_kept_for_servers_that_are_down_at_first() {
+    let mut server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let url = format!("redis://{}", server.address());
+    server.kill();
+    let script = format!(
+        "exec {} -u {url} --password-file <(echo secret) run -w 1m job echo mine",
+        env!("CARGO_BIN_EXE_leasehold")
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let child = bash.kill_on_drop(true).spawn().unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    server.restart();
+    let done = soon("its end", child.wait_with_output()).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "mine\n", "{done:?}");
 }

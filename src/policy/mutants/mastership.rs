@@ -13,6 +13,10 @@ impl<A: Clone + Eq> Mastership<A> {
         Self(mastership::Mastership::new(sentinels))
     }
 
+    pub(crate) fn follows(&self, server: &A) -> bool {
+        self.0.follows(server)
+    }
+
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
         self.0.follow(successor);
     }

@@ -26,7 +26,7 @@ fn lacking(commands: &[&str]) -> Vec<Tried> {
 }
 
 /// Each with what it is held against.
-const CASES: [(Standard, Change); 54] = [
+const CASES: [(Standard, Change); 55] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),
     (IN_CLUSTER, |_| ()),
@@ -46,6 +46,7 @@ const CASES: [(Standard, Change); 54] = [
         let outcome = TrialOutcome::Lacking("+client|tracking".into());
         it.trials.push(Tried { is_essential: false, outcome });
     }),
+    (STANDARD, |it| it.trials.push(tried(TrialOutcome::Elsewhere))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("OOM command".into())))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("MISCONF Redis".into())))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Failed("NOREPLICAS Not".into())))),
