@@ -11,21 +11,15 @@
 -- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
 -- lacks, is raised by a second GET, which has the server say on which line.
 
--- What another program keeps there is no counter and no queue.
-local function said(command, key, nothing)
-  local reply = redis.pcall(command, key)
-  if type(reply) ~= 'table' then
-    return reply
-  elseif string.find(reply.err, 'WRONGTYPE', 1, true) then
-    return nothing
-  end
-  return redis.call(command, key)
+-- What another program keeps under the key of a counter or a queue is none.
+local function is_foreign(reply)
+  return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 
 local shown = {ARGV[2]}
 for lock = 1, #KEYS, 3 do
   local holder = redis.pcall('GET', KEYS[lock])
-  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+  if type(holder) == 'table' and not is_foreign(holder) then
     redis.call('GET', KEYS[lock])
   end
   if not holder then
@@ -33,12 +27,23 @@ for lock = 1, #KEYS, 3 do
   elseif type(holder) == 'table' then
     shown[#shown + 1] = {'other'}
   else
+    local counter, fields = redis.pcall('GET', KEYS[lock + 1]), redis.pcall('HLEN', KEYS[lock + 2])
+    if is_foreign(counter) then
+      counter = ''
+    elseif type(counter) == 'table' then
+      redis.call('GET', KEYS[lock + 1])
+    end
+    if is_foreign(fields) then
+      fields = 0
+    elseif type(fields) == 'table' then
+      redis.call('HLEN', KEYS[lock + 2])
+    end
     shown[#shown + 1] = {
       string.sub(holder, 1, tonumber(ARGV[1])),
       #holder,
       redis.call('PTTL', KEYS[lock]),
-      said('GET', KEYS[lock + 1], '') or '',
-      tostring(math.max(math.floor(said('HLEN', KEYS[lock + 2], 0) / 2) - 1, 0)),
+      counter or '',
+      tostring(math.max(math.floor(fields / 2) - 1, 0)),
     }
   end
 end
