@@ -27,7 +27,8 @@ for lock = 1, #KEYS, 3 do
   elseif type(holder) == 'table' then
     shown[#shown + 1] = {'other'}
   else
-    local counter, fields = redis.pcall('GET', KEYS[lock + 1]), redis.pcall('HLEN', KEYS[lock + 2])
+    local counter = redis.pcall('GET', KEYS[lock + 1])
+    local fields = redis.pcall('HLEN', KEYS[lock + 2])
     if is_foreign(counter) then
       counter = ''
     elseif type(counter) == 'table' then

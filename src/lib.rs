@@ -44,7 +44,8 @@
 //! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
 //! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
 //! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error, and so are a
-//! request to a locker on a `current_thread` runtime, and an extension or a release of its leases.
+//! request to a locker on a `current_thread` runtime, and an extension or a release of its leases; what tells of a loss, and
+//! a shutdown, wait there until the runtime is driven.
 //!
 //! # Panics
 //!

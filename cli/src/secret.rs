@@ -52,13 +52,10 @@ pub fn own_program() -> io::Result<PathBuf> {
 
 /// In a word that is these URLs and nothing else, behind an option or by itself: not in a line for a shell, nor in a name.
 fn hide_in(word: &str, urls: &[String]) -> String {
-    let is_option = word.starts_with('-');
-    let end = match word.find('=') {
-        Some(at) if word.starts_with("--") => at + 1,
-        _ if is_option => word.len().min(2),
-        _ => 0,
-    };
-    let Some((option, given)) = word.split_at_checked(end) else { return word.to_owned() };
+    let mark = if word.starts_with("--") { '=' } else { 'u' };
+    let end = word.find(mark).filter(|_| word.starts_with('-')).map_or(0, |at| at + 1);
+    let is_apart = mark == 'u' && end > 0 && word[end..].starts_with('=');
+    let (option, given) = word.split_at(end + usize::from(is_apart));
     let mut given = given.split(' ').peekable();
     let mut hidden = Vec::new();
     while let Some(url) = given.next_if(|url| urls.iter().any(|known| known == url)) {
@@ -100,8 +97,14 @@ mod tests {
             hide_in("--url=redis://:a@h redis://g", &urls),
             "--url=redis://:***@h redis://g"
         );
-        assert_eq!(hide_in("-uredis://:a@h", &urls), "-uredis://:***@h");
-        for foreign in ["redis-cli -u redis://:a@h PING", "job redis://:a@h", "-c", "--label=a"] {
+        for option in ["-u", "-u=", "-nu", "-nqu=", ""] {
+            let [given, hidden] =
+                ["redis://:a@h", "redis://:***@h"].map(|url| format!("{option}{url}"));
+            assert_eq!(hide_in(&given, &urls), hidden);
+        }
+        for foreign in
+            ["redis-cli -u redis://:a@h PING", "job redis://:a@h", "-c", "--label=a", "-"]
+        {
             assert_eq!(hide_in(foreign, &urls), foreign);
         }
     }

@@ -327,7 +327,7 @@ async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
     let wait = driver.wait(|machine, context| {
         let is_lost = machine.poll_lost(id, place, context, clock::now());
         // A caller on no runtime has no timer.
-        let is_deserted = machine.is_undriven() && Handle::try_current().is_err();
+        let is_deserted = machine.is_undriven && Handle::try_current().is_err();
         if is_deserted { Poll::Ready(()) } else { is_lost }
     });
     wait.await;

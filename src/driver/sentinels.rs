@@ -55,7 +55,7 @@ pub(crate) struct Watch {
     mastership: Mastership<Address>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
     asked: Vec<(Address, Line)>,
-    /// How long those that are not followed may take to say their role.
+    /// How long a server that Sentinels name as another master may take to say its role.
     patience: Duration,
     opening: Opening,
     /// Of the servers; only the address is another each time.
@@ -193,7 +193,10 @@ impl Watch {
                 Step::AskAgain => return Ok(Finding::Changing),
                 Step::Follow(successor) => return Ok(Finding::Found(successor)),
                 Step::Look(servers) => {
-                    let roles = self.roles(&servers).await;
+                    let named = evidence.words.iter().map(|word| &word.master);
+                    let named: Vec<_> =
+                        named.filter(|it| !self.mastership.follows(it)).cloned().collect();
+                    let roles = self.roles(&servers, &named).await;
                     evidence.roles.extend(servers.into_iter().zip(roles));
                 }
                 Step::AskForReplicas => {
@@ -248,13 +251,13 @@ impl Watch {
         if words.is_empty() { Err(unheard) } else { Ok(words) }
     }
 
-    async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
+    async fn roles(&mut self, servers: &[Address], named: &[Address]) -> Vec<Role> {
         let within = |server: &Address| match self.template.login {
             // The provider of credentials may take its time.
             #[cfg(any(test, feature = "credentials"))]
             Some(Login::Provided(_)) => self.opening.within,
-            _ if self.mastership.follows(server) => ROLE_WITHIN,
-            _ => self.patience,
+            _ if named.contains(server) => self.patience,
+            _ => ROLE_WITHIN,
         };
         let mut kept = std::mem::take(&mut self.asked);
         let ask = |address: &Address| {
@@ -262,18 +265,16 @@ impl Watch {
             let known = known.map(|at| kept.swap_remove(at).1);
             let asking = role(known, self.opening.clone(), self.endpoint(address));
             let within = within(address);
-            async move { timeout(within, pin!(asking)).await.ok()?.ok() }
+            async move { timeout(within, pin!(asking)).await }
         };
         let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
         self.asked = kept;
-        let is_silent = |(server, answer): (&Address, &Option<(Role, Line)>)| {
-            answer.is_none() && !self.mastership.follows(server)
-        };
-        if servers.iter().zip(&answers).any(is_silent) {
+        let mut asked = servers.iter().zip(&answers);
+        if asked.any(|(server, answer)| answer.is_err() && named.contains(server)) {
             self.patience = (2 * self.patience).min(self.opening.within.max(ROLE_WITHIN));
         }
-        let heard = |(address, answer): (&Address, Option<(Role, Line)>)| {
-            let Some((role, line)) = answer else { return Role::Silent };
+        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| {
+            let Ok(Ok((role, line))) = answer else { return Role::Silent };
             self.asked.push((address.clone(), line));
             role
         };

@@ -187,7 +187,7 @@ impl RateLimit {
         })
     }
 
-    /// Takes tokens, and waits until they are there: for at most `within`. One command, no polling.
+    /// Takes tokens, and waits until they are there: for at most `within`. It does not poll: of one server it is one command.
     ///
     /// # Errors
     ///
@@ -295,7 +295,11 @@ impl RateLimit {
         let said = self.ask_each(servers, Wish { within: Duration::ZERO, ..wish }).await?;
         match said {
             (server, Said::Refused { after }) if after <= wish.within => {
-                self.ask_one(server, wish).await.map_err(|reason| vec![(server, reason)])
+                match self.ask_one(server, wish).await {
+                    Ok(said) if !matches!(said, Said::Refused { .. }) => Ok(said),
+                    // Others were first, or it fails.
+                    _ => self.ask_each(servers, wish).await.map(|(_, said)| said),
+                }
             }
             (_, said) => Ok(said),
         }

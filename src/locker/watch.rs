@@ -24,8 +24,8 @@ pub struct LockWatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
     HeldBy(String),
-    /// Which of the sharers is shown, a renewal may change.
-    Shared(Shared, Option<u64>),
+    /// By several. Which of them is shown, a renewal may change.
+    Shared(Shared),
     NotHeld,
     /// Too few servers say.
     Unknown,
@@ -37,7 +37,9 @@ impl Standing {
     fn of(view: &LockView) -> Self {
         match view.state {
             LockState::Held => match (&view.holders[0].holder, view.holders[0].shares) {
-                (Holder { shared: Some(shared), .. }, shares) => Self::Shared(*shared, shares),
+                (Holder { shared: Some(shared), .. }, shares) if shares != Some(1) => {
+                    Self::Shared(*shared)
+                }
                 (holder, _) => Self::HeldBy(holder.owner.clone()),
             },
             LockState::Free | LockState::Partial => Self::NotHeld,

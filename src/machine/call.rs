@@ -84,7 +84,7 @@ impl Machine {
     }
 
     fn begin_call(&mut self, id: CallId, now: Moment) {
-        let (is_alone, is_undriven) = (self.is_alone(), self.is_undriven());
+        let (is_alone, is_undriven) = (self.is_alone(), self.is_undriven);
         let Self { links, calls, settings, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
         let (link, acts) = (&mut links[call.server], call.question.acts);

@@ -134,6 +134,8 @@ pub(crate) struct Machine {
     met: Vec<Waker>,
     /// Nobody is let in any more, for this reason.
     pub(super) closed: Option<Refusal>,
+    /// Nobody reads answers any more.
+    pub(crate) is_undriven: bool,
     /// Told when less is left to be given back.
     pub(super) told_of_end: Vec<Waker>,
     /// Servers that have still to count replicas, and the callers that are told when none has.
@@ -175,6 +177,7 @@ impl Machine {
             spare: Vec::new(),
             met: Vec::new(),
             closed: None,
+            is_undriven: false,
             told_of_end: Vec::new(),
             counting: 0,
             told_of_turn: Vec::new(),
@@ -256,11 +259,6 @@ impl Machine {
             let known = lease.waker.replace(waker.clone());
             self.effects.extend(known.map(Effect::Drop));
         }
-    }
-
-    /// Whether nobody reads answers any more.
-    pub(crate) fn is_undriven(&self) -> bool {
-        self.closed == Some(Refusal::Undriven)
     }
 
     #[inline(never)]

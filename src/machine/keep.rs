@@ -409,7 +409,7 @@ impl Machine {
                 lease.late_at = late_at;
             }
             self.renew(&[id], Extending::Holder, now);
-            if self.is_undriven() {
+            if self.is_undriven {
                 self.has_failed(id);
             }
         }

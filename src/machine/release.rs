@@ -72,7 +72,7 @@ impl Machine {
 
     /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
     fn limit_release(&mut self, id: LeaseId, now: Moment) {
-        let late_at = if self.is_undriven() { now } else { now.after(self.settings.timeout) };
+        let late_at = if self.is_undriven { now } else { now.after(self.settings.timeout) };
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.late_at = late_at;
         self.judge_release(id, now);
@@ -487,6 +487,7 @@ impl Machine {
     /// here on is still to be sent.
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
         self.next_counts(0);
+        self.is_undriven = true;
         for id in self.close(Refusal::Undriven, now) {
             self.has_failed(id);
             if let Some(lease) = self.leases.get_mut(id) {
@@ -500,8 +501,8 @@ impl Machine {
 
     /// Refuses all that wait and all that come; all leases that there are.
     fn close(&mut self, why: Refusal, now: Moment) -> Vec<LeaseId> {
-        // Once nobody reads answers, nobody does.
-        if !self.is_undriven() {
+        // What was shut down stays so.
+        if self.closed != Some(Refusal::ShutDown) {
             self.closed = Some(why);
         }
         self.tell_callers(Happening::Closed, now);
