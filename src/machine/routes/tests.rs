@@ -327,6 +327,18 @@ fn what_is_held_and_what_is_owed_go_with_their_slots() {
     assert!(!bench.effects.iter().any(|effect| matches!(effect, Effect::Dial(0, _))));
 }
 
+/// A node that was cut off from the others, or has lost what it knew of them, stays connected.
+#[test]
+fn a_node_that_serves_no_slot_has_the_map_asked_for() {
+    let mut bench = routed();
+    request(&mut bench, b"a", Wait::Forever);
+    the_one(&mut bench, 0);
+    bench.effects.clear();
+    refuse(&mut bench, 0, "CLUSTERDOWN Hash slot not served");
+    bench.effects.append(bench.machine.take_effects());
+    assert!(bench.effects.iter().any(|effect| matches!(effect, Effect::Demoted(0))));
+}
+
 /// It may never answer: its place was taken, and it does not know yet.
 #[test]
 fn a_release_that_a_server_has_not_answered_goes_with_its_slot() {
