@@ -87,8 +87,8 @@ def measured():
     frozen = [redlock.figure("acquire, µs", contender=name, servers="one frozen", **one_thread)
               for name in ["leasehold, unfenced", "rslock"]]  # fmt: skip
     rows = [
-        ["Crates in the tree, of redis-rs with its default features", *(figure.plain() for figure in tree)],
-        ["Size over a program of tokio alone, stripped, of redis-rs without its default features, kB", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
+        ["Crates in the tree (redis-rs: default features)", *(figure.plain() for figure in tree)],
+        ["Size over a program of tokio alone, stripped, kB (redis-rs: no default features)", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
         ["A lock and its release by one task: time, in multiples of the same commands on a bare TCP stream", *(figure.plain() for figure in pairs)],
         ["64 and 1,024 tasks with a lock each on one connection, pairs a second", *map(" and ".join, tasks)],
         ["An acquire over five servers, one of them frozen, ms",

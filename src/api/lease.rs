@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -195,10 +195,10 @@ impl Lease {
         let (id, driver) = (self.id, &self.locker.driver);
         let mut step = driver.holds().renew(id);
         let round = driver.with(|machine, now| machine.extend(id, now));
-        let mut waiting = Waiting { driver, id, place: None };
-        let place = &mut waiting.place;
-        let is_extended =
-            driver.wait(|machine, context| machine.poll_extended(id, round, place, context)).await;
+        let is_extended = wait_at(driver, id, |machine, place, context| {
+            machine.poll_extended(id, round, place, context)
+        });
+        let is_extended = is_extended.await;
         let loss = self.loss();
         step.end(match loss {
             Some(_) => "lost",
@@ -221,11 +221,10 @@ impl Lease {
             driver.wait(Machine::poll_turn).await;
             let asked = driver.with(|machine, now| machine.count(id, replicas, until, now));
             if let Some(round) = asked {
-                let mut waiting = Waiting { driver, id, place: None };
-                let place = &mut waiting.place;
-                break driver
-                    .wait(|machine, context| machine.poll_counted(id, round, place, context))
-                    .await;
+                let count = wait_at(driver, id, |machine, place, context| {
+                    machine.poll_counted(id, round, place, context)
+                });
+                break count.await;
             }
         };
         match self.loss() {
@@ -305,7 +304,7 @@ impl Drop for Lease {
     }
 }
 
-/// A caller that waits for something while the lease is held. Dropping it leaves its place.
+/// The place of a caller that waits while the lease is held. Dropping it leaves the place.
 struct Waiting<'a> {
     driver: &'a Arc<Shared>,
     id: LeaseId,
@@ -320,15 +319,24 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Waits until the lease is not held any more; where nothing would tell of that, it counts as lost at once.
-async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
+/// What the machine comes to, which others may wait for, too.
+async fn wait_at<T>(
+    driver: &Arc<Shared>,
+    id: LeaseId,
+    mut poll: impl FnMut(&mut Machine, &mut Option<usize>, &Context<'_>) -> Poll<T>,
+) -> T {
     let mut waiting = Waiting { driver, id, place: None };
     let place = &mut waiting.place;
-    let wait = driver.wait(|machine, context| {
+    driver.wait(|machine, context| poll(machine, place, context)).await
+}
+
+/// Waits until the lease is not held any more; where nothing would tell of that, it counts as lost at once.
+async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
+    let lost = wait_at(driver, id, |machine, place, context| {
         let is_lost = machine.poll_lost(id, place, context, clock::now());
         // A caller on no runtime has no timer.
         let is_deserted = machine.is_undriven && Handle::try_current().is_err();
         if is_deserted { Poll::Ready(()) } else { is_lost }
     });
-    wait.await;
+    lost.await;
 }

@@ -1,8 +1,9 @@
 //! A Redis Cluster, whose map is kept up to date: which master serves which slot.
 //!
 //! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
-//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway. It asks the nodes that are connected, and
-//! where none of them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
+//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway. It asks the
+//! nodes that are connected, and where none of them knows the seeds, for ever: all that are known may be gone, and the seeds'
+//! names lead to others.
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 

@@ -110,10 +110,9 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
             machine.has_no_queue(server);
             return machine.comes_back(id, Setback::Held(None), now);
         }
-        let has_error = error.is_some();
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
         // What an acquire may be told, too, is no nonsense.
-        if reply.is_some() && !has_error && !is_lasting {
+        if reply.is_some() && error.is_none() && !is_lasting {
             machine.is_nonsense(server);
         }
         let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };

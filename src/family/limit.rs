@@ -107,9 +107,9 @@ impl RateLimit {
         Self { site, rate, share, ahead: 1, stock: Arc::default() }
     }
 
-    /// Takes up to `tokens` at once from the server, 1 to the limit's burst (of several servers: to the share of each, which is the burst divided by their number), and serves later calls of this process from
-    /// them: a hot limit then costs one command for that many calls. A refusal is remembered likewise, until there
-    /// can be tokens again.
+    /// Takes up to `tokens` at once from the server, and serves later calls of this process from them: 1 to the limit's
+    /// burst, or to the share of each of several servers, which is the burst divided by their number. A hot limit then costs
+    /// one command for that many calls. A refusal is remembered likewise, until there can be tokens again.
     ///
     /// Tokens taken ahead are good for as long as as many take to come back. So, in any span of time, at
     /// most these are let through beside the burst and the rate's share of the span.
@@ -127,8 +127,8 @@ impl RateLimit {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for a name or a rate that cannot be, for 0 tokens, for more than the burst or the share of each of several servers, and where another rate is kept under
-    /// the same name: the error names both. Without an answer, as a request for a lock:
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name or a rate that cannot be, for 0 tokens, for more than the burst
+    /// or the share of each of several servers, and where another rate is kept under the same name: the error names both. Without an answer, as a request for a lock:
     /// [`Unavailable`](crate::ErrorKind::Unavailable), or [`Error::is_unknown`] if the tokens may have been taken.
     /// Whether such a call is let through is for the caller to decide.
     ///

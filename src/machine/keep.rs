@@ -461,7 +461,7 @@ impl Machine {
         Poll::Pending
     }
 
-    /// A caller waits for something while the lease is held; others may, too. It has a place from its first call on, which it
+    /// A caller waits while the lease is held, for its loss or for an answer; others may, too. It has a place from its first call on, which it
     /// leaves by [`Machine::waits_no_more`].
     pub(super) fn wait_at(
         &mut self,
@@ -490,9 +490,9 @@ impl Machine {
 }
 
 impl Lease {
-    /// Wakes those that wait for an answer, and the others too where it is `for_loss`. They keep their places.
+    /// Wakes those that wait for a loss, or those that wait for an answer. They keep their places.
     pub(super) fn wake_told(&self, for_loss: bool, effects: &mut Vec<Effect>) {
-        let told = self.told.iter().flatten().filter(|(other, _)| for_loss || !other);
+        let told = self.told.iter().flatten().filter(|(other, _)| *other == for_loss);
         effects.extend(told.map(|(_, waker)| Effect::Wake(waker.clone())));
     }
 

@@ -3,8 +3,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::Login;
 use super::super::tests::{Bench, bulk, error, greeting, request, settings, stamp, text};
+use super::super::{Fault, Login};
 use crate::policy::Wait;
 
 fn reply(command: &[Bytes]) -> Frame {
@@ -40,6 +40,24 @@ fn said(mut by: impl FnMut(&[Bytes], usize) -> Frame) -> Vec<String> {
     }
     assert!(bench.faults().is_empty() && bench.machine.serving() == 1);
     said
+}
+
+/// An error that came twice: seed 17733303 of the simulation.
+#[test]
+fn a_confirmation_whose_place_an_error_has_taken_ends_the_connection() {
+    let mut bench = Bench::new(1, settings(1));
+    bench.is_told = true;
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![reply(command)]);
+    request(&mut bench, b"a", Wait::Forever);
+    for _ in 0..5 {
+        bench.answer(0, |command| match &command[0][..] {
+            b"SUBSCRIBE" => vec![error("NOSCRIPT No matching script."), reply(command)],
+            _ => vec![reply(command)],
+        });
+        bench.pass(Duration::from_millis(50));
+    }
+    assert!(matches!(bench.faults()[..], [Fault::Misplaced]), "{:?}", bench.faults());
 }
 
 #[test]
