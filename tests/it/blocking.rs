@@ -247,3 +247,23 @@ async fn a_ttl_that_a_restart_or_a_failover_would_cut_short_is_refused() {
     let request = locker(server.url(), SHORT).await.lock("a").ttl(2 * SHORT);
     give_back(off("a lock", move || request.wait().unwrap()).await).await;
 }
+
+/// A server that is stopped accepts nobody, and its queue is full: the system lets the next one wait there for ever.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_whose_queue_is_full_keeps_nobody() {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+
+    let directory = std::env::temp_dir().join(format!("leasehold-full-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("redis.sock");
+    let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let _waits = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let builder = leasehold::Locker::builder().node(format!("redis+unix://{}", path.display()));
+    let connecting = move || builder.connect_blocking().err().unwrap();
+    let error = off("its end", connecting).await;
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}

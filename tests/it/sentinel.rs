@@ -219,8 +219,7 @@ async fn a_sentinel_that_ends_what_it_accepts_is_left_alone_more_and_more() {
 #[tokio::test]
 async fn a_sentinel_that_talks_and_does_not_answer_keeps_nobody() {
     let sentinel = ScriptedServer::start(|command| match command.name().as_str() {
-        "SENTINEL" => Action::Silence,
-        "SUBSCRIBE" => Action::Silence,
+        "SENTINEL" | "SUBSCRIBE" => Action::Silence,
         _ => greeting(command).unwrap(),
     });
     let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
@@ -244,11 +243,7 @@ async fn a_sentinel_that_talks_and_does_not_answer_keeps_nobody() {
 #[tokio::test]
 async fn a_successor_that_is_not_ready_is_met_ever_more_rarely() {
     let (old, new) = (RedisServer::start(), RedisServer::start());
-    let named = Arc::new(Mutex::new((old.port(), 1)));
-    let sentinel = sentinel_of({
-        let named = Arc::clone(&named);
-        move || *named.lock().unwrap()
-    });
+    let (sentinel, named) = sentinel_that_changes(old.port());
     let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
     let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
     // It says that it is a master, and nothing else of itself.
@@ -271,11 +266,7 @@ async fn a_successor_that_is_not_ready_is_met_ever_more_rarely() {
 #[tokio::test]
 async fn a_master_that_hangs_keeps_nobody_from_its_successor() {
     let (old, new) = (RedisServer::start(), RedisServer::start());
-    let named = Arc::new(Mutex::new((old.port(), 1)));
-    let sentinel = sentinel_of({
-        let named = Arc::clone(&named);
-        move || *named.lock().unwrap()
-    });
+    let (sentinel, named) = sentinel_that_changes(old.port());
     let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
     let builder = Locker::builder().node(url).ttl(TTL).connect_timeout(Duration::from_secs(600));
     let locker = soon("it connects", builder.connect()).await.unwrap();
@@ -299,11 +290,7 @@ async fn a_successor_that_is_far_away_is_followed() {
     let (old, new) = (RedisServer::start(), RedisServer::start());
     let proxy = FaultProxy::start(new.address());
     proxy.set_both(Fault::Delay(Duration::from_millis(100)));
-    let named = Arc::new(Mutex::new((old.port(), 1)));
-    let sentinel = sentinel_of({
-        let named = Arc::clone(&named);
-        move || *named.lock().unwrap()
-    });
+    let (sentinel, named) = sentinel_that_changes(old.port());
     let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
     let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
     let port = proxy.url().rsplit(':').next().unwrap().parse().unwrap();
@@ -313,6 +300,13 @@ async fn a_successor_that_is_far_away_is_followed() {
 
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
+}
+
+/// It names this port first, and then what it is told.
+fn sentinel_that_changes(port: u16) -> (ScriptedServer, Arc<Mutex<(u16, u32)>>) {
+    let named = Arc::new(Mutex::new((port, 1)));
+    let told = Arc::clone(&named);
+    (sentinel_of(move || *told.lock().unwrap()), named)
 }
 
 /// It names the master with the port and the epoch that it is told.
