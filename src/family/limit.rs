@@ -95,6 +95,8 @@ struct Stock {
     /// The server has refused this many, and has no more until then.
     refused: u32,
     refused_until: Moment,
+    /// When it was known last that no server serves, and why not.
+    failed: Option<(Moment, Failures)>,
 }
 
 impl RateLimit {
@@ -157,7 +159,7 @@ impl RateLimit {
             return self.take_from_stock(tokens).await;
         }
         let wish = Wish { least: tokens, most: tokens, within: Duration::ZERO };
-        Ok(match self.ask(wish).await? {
+        Ok(match self.usable(self.ask(wish).await)? {
             Said::Taken { left, .. } => Allowance::Allowed { left },
             said => Allowance::Refused { retry_after: said.retry_after() },
         })
@@ -181,7 +183,8 @@ impl RateLimit {
             let what = format!("tokens can be reserved for at most {longest} ahead, not {within}");
             return Err(self.site.misuse(what));
         }
-        Ok(match self.ask(Wish { least: tokens, most: tokens, within }).await? {
+        let wish = Wish { least: tokens, most: tokens, within };
+        Ok(match self.usable(self.ask(wish).await)? {
             Said::Taken { starts_in, .. } => Reservation::Booked { starts_in },
             said => Reservation::Refused { retry_after: said.retry_after() },
         })
@@ -241,7 +244,12 @@ impl RateLimit {
 
     /// One caller at a time, so that all callers wait for the same tokens.
     async fn take_from_stock(&self, tokens: u32) -> Result<Allowance, Error> {
+        let called_at = clock::now();
         let mut stock = self.stock.lock().await;
+        // What others were told meanwhile, all are: each would wait for servers that do not answer.
+        if let Some((_, failures)) = stock.failed.as_ref().filter(|(at, _)| *at > called_at) {
+            return Err(self.site.unserved(failures.clone()));
+        }
         loop {
             let now = clock::now();
             let kept = if now < stock.good_until { stock.tokens } else { 0 };
@@ -254,7 +262,11 @@ impl RateLimit {
                 return Ok(Allowance::Refused { retry_after: refused_for });
             }
             let [least, most] = [tokens, self.ahead.max(tokens)].map(|wanted| wanted - kept);
-            let said = self.ask(Wish { least, most, within: Duration::ZERO }).await?;
+            let said = self.ask(Wish { least, most, within: Duration::ZERO }).await;
+            if let Err(failures) = &said {
+                stock.failed = Some((clock::now(), failures.clone()));
+            }
+            let said = self.usable(said)?;
             let Said::Taken { tokens: taken, .. } = said else {
                 let retry_after = said.retry_after();
                 stock.refused = tokens;
@@ -274,7 +286,7 @@ impl RateLimit {
     }
 
     /// Asks for tokens, and tells of the answer.
-    async fn ask(&self, wish: Wish) -> Result<Said, Error> {
+    async fn ask(&self, wish: Wish) -> Result<Said, Failures> {
         let asked_at = clock::now();
         let said = match self.site.servers() {
             1 => self.ask_one(0, wish).await.map_err(|reason| vec![(0, reason)]),
@@ -282,12 +294,19 @@ impl RateLimit {
         };
         let outcome = match &said {
             Ok(Said::Taken { .. }) => "allowed",
-            Ok(Said::Other(rate)) => return Err(self.other(*rate)),
             Ok(Said::Refused { .. }) => "refused",
+            Ok(Said::Other(_)) => return said,
             Err(_) => "failed",
         };
         self.site.note(outcome, asked_at);
-        said.map_err(|failures| self.site.unserved(failures))
+        said
+    }
+
+    fn usable(&self, said: Result<Said, Failures>) -> Result<Said, Error> {
+        match said {
+            Ok(Said::Other(rate)) => Err(self.other(rate)),
+            said => said.map_err(|failures| self.site.unserved(failures)),
+        }
     }
 
     /// What no server has at once is booked where it comes first.

@@ -146,6 +146,23 @@ async fn tokens_taken_ahead_cost_one_command_for_many_calls_and_so_does_a_refusa
     assert_eq!(calls(&server, "evalsha"), 4, "three portions and a refusal");
 }
 
+/// One after the other, each would wait for the server itself, and the last for all those before.
+#[tokio::test]
+async fn callers_that_wait_for_the_same_tokens_have_the_same_answer() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let limit = locker.limit("hot", Rate::new(100, HOUR)).prefetch(40);
+    server.stop();
+    let each = || async {
+        let error = limit.take(1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    };
+    tokio::join!(each(), each(), each(), each());
+    server.cont();
+    assert!(limit.take(1).await.unwrap().is_allowed(), "a later call asks again");
+    assert_eq!(calls(&server, "evalsha"), 2, "of four callers, one has asked");
+}
+
 #[tokio::test]
 async fn what_is_left_of_tokens_taken_ahead_is_used() {
     let server = RedisServer::start();
