@@ -325,7 +325,8 @@ impl RateLimit {
     }
 
     /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
-    /// over first. One that does not answer soon keeps nobody from the next: what it still takes lets through less.
+    /// over first. One that does not answer soon keeps nobody from the next, nor from a refusal: what it still takes lets
+    /// through less.
     async fn ask_each(&self, servers: usize, wish: Wish) -> Result<(usize, Said), Failures> {
         let first = random_below(servers);
         let mut order = (first..servers).chain(0..first).peekable();
@@ -334,13 +335,12 @@ impl RateLimit {
             asked.extend(order.next().map(|server| {
                 Box::pin(async move { (server, self.ask_one(server, wish).await) }) as _
             }));
+            let is_last = order.peek().is_none();
             let soon = self.site.command_timeout() / SOON_SHARE;
-            let answered = match order.peek() {
-                None => next(&mut asked).await,
-                Some(_) => match self.site.timeout(soon, pin!(next(&mut asked))).await {
-                    Ok(answered) => answered,
-                    Err(_) => continue,
-                },
+            let answered = match self.site.timeout(soon, pin!(next(&mut asked))).await {
+                Ok(answered) => answered,
+                Err(_) if is_last && refused.is_some() => None,
+                Err(_) => continue,
             };
             match answered {
                 None => return refused.ok_or(failures),

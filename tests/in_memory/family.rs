@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::ErrorKind;
 use leasehold::barriers::LatchState;
-use leasehold::limits::{Allowance, Rate};
+use leasehold::limits::{Allowance, Rate, Reservation};
 use leasehold::once::{JobOutcome, RequestOutcome, Slot};
 use leasehold::testing::{Process, Server};
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -104,6 +104,22 @@ async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
         let answer = timeout(COMMAND, limit.take(1)).await.expect("an answer");
         assert!(answer.is_ok_and(Allowance::is_allowed), "number {number}");
     }
+}
+
+/// Servers that have no tokens left say so, and one that hangs holds up no booking.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_does_not_hold_up_a_refusal() {
+    const COMMAND: Duration = Duration::from_millis(500);
+    let (servers, locker) = quorum::<3>().await;
+    let limit = locker.limit("x", Rate::new(3, HOUR));
+    for _ in 0..3 {
+        assert!(limit.take(1).await.unwrap().is_allowed());
+    }
+    servers[0].hang();
+    let answer = timeout(COMMAND / 2, limit.take(1)).await.expect("an answer");
+    assert!(answer.is_ok_and(|it| !it.is_allowed()));
+    let answer = timeout(COMMAND, limit.reserve(1, HOUR)).await.expect("an answer");
+    assert!(matches!(answer, Ok(Reservation::Booked { .. })), "{answer:?}");
 }
 
 /// A wait whose server hangs ends at its limit, and one whose server begins to hang meanwhile a command's time later.
