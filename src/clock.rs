@@ -7,10 +7,11 @@ mod owners;
 pub(crate) mod simulated;
 
 use std::cell::Cell;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::Sleep;
 
 use crate::box_future::BoxFuture;
 use crate::policy::Moment;
@@ -57,6 +58,13 @@ fn of_the_system() -> Moment {
     const BEGIN: Moment = Moment::from_nanos(1_000_000_000);
     let since = Instant::now().duration_since(*ORIGIN.get_or_init(Instant::now));
     BEGIN.after(since)
+}
+
+/// A timer by the clock of [`now`], where the machine is not suspended.
+pub(crate) fn sleep(span: Duration) -> Sleep {
+    #[cfg(test)]
+    let span = simulated::true_span(span);
+    tokio::time::sleep(span)
 }
 
 /// The wall clock in microseconds since 1970, for token proposals, and to compare it with those of

@@ -65,6 +65,11 @@ pub(super) fn wall_micros() -> Option<u64> {
     Some(u64::try_from(wall).unwrap_or(0))
 }
 
+/// Timers are tokio's, and the client's clock may be faster or slower.
+pub(super) fn true_span(span: Duration) -> Duration {
+    CURRENT.with_borrow(|client| client.as_ref().map_or(span, |client| client.true_span(span)))
+}
+
 pub(super) fn random_id() -> Option<[u8; 16]> {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&random()?.to_le_bytes());

@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::yield_now;
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Sleep;
 
 pub(crate) use self::servers::Servers;
@@ -543,11 +543,12 @@ impl Task {
             let planned = due.min(now.after(LOOKED_AT_EACH));
             state.planned = planned;
             drop(state);
-            self.timer.as_mut().set(tokio::time::sleep(planned.since(now)));
+            self.timer.as_mut().set(clock::sleep(planned.since(now)));
         } else {
             drop(state);
         }
-        let has_rung = self.timer.as_mut().poll(context).is_ready();
+        // Where a task has used up its share of a turn, tokio would not begin the timer, and nothing would ring.
+        let has_rung = pin!(unconstrained(self.timer.as_mut())).poll(context).is_ready();
         if has_rung {
             shared.lock().planned = Moment::from_nanos(0);
         }
