@@ -26,7 +26,7 @@ impl Machine {
                 waiting.into_iter().for_each(|id| self.put_call(id, now));
             }
             Happening::Missed(server, id) => {
-                let Self { links, calls, settings, .. } = self;
+                let Self { links, calls, .. } = self;
                 // Also where nobody waits for this one any more.
                 links[server].talk.brought.clear();
                 let Some(call) = calls.get_mut(id) else { return false };
@@ -35,7 +35,7 @@ impl Machine {
                     return false;
                 }
                 if links[server].is_ready() {
-                    call.ask(id, links, settings.owner_id, now);
+                    self.put_call(id, now);
                 } else {
                     call.state = State::Waiting;
                     self.begin_call(id, now);

@@ -263,10 +263,10 @@ impl Machine {
         !self.is_alone() || self.links[server].met.grants(now)
     }
 
-    /// What an answer is worth, by the reign in which it came.
+    /// What a server's answer is worth, by the reign in which it came.
     pub(super) fn believed(
         &mut self,
-        (id, at): (LeaseId, usize),
+        (id, server): (LeaseId, usize),
         (round, what): (u32, What),
         answer: Answer,
         now: Moment,
@@ -279,7 +279,6 @@ impl Machine {
         let Some(lease) = leases.get(id).filter(|lease| lease.round == round) else {
             return answer;
         };
-        let server = lease.link(at);
         let (met, asked_at) = (&mut links[server].met, lease.asked_at);
         let is_grant = matches!(answer, Answer::Granted(_) | Answer::Seized(_));
         let is_believed = match what {

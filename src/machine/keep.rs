@@ -338,7 +338,7 @@ impl Machine {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let link = &mut links[lease.link(at)];
-        if link.refusal_of_locks(now).is_some() || link.met.is_unsure(now) {
+        if !link.may_grant(now) {
             return;
         }
         if lease.is_watched {

@@ -229,6 +229,9 @@ impl Machine {
             routes.links[usize::from(slot)] = number(to);
         }
         let link = &mut self.links[to];
+        // Wherever it comes from, no lock is asked for at a server that may not vote.
+        let is_lock = matches!(reply.to, To::Lease { what: What::Acquire, .. });
+        let is_barred = is_lock && link.is_ready() && !link.may_grant(now);
         if !is_lasting {
             if let Some(text) = link.talk.asking_refused.take() {
                 let told = Reply { frame: Frame::Error(text), ..*reply };
@@ -236,18 +239,22 @@ impl Machine {
                 return true;
             }
         }
-        if link.is_ready() && !is_lasting {
+        if link.is_ready() && !is_lasting && !is_barred {
             link.talk.command(&[b"ASKING"], To::Asking, now);
             link.is_asking = true;
         }
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => {
-                self.ask_there((id, at.into()), (round, what), (to, is_lasting), now)
+                let lease = (id, at.into());
+                self.ask_there(lease, (round, what), (to, is_lasting, is_barred), now)
             }
             To::Call(id) => self.tell_callers(Happening::Missed(to, id), now),
             _ => false,
         };
         self.links[to].is_asking = false;
+        if is_barred {
+            self.look(to, now);
+        }
         is_asked
     }
 
@@ -256,7 +263,7 @@ impl Machine {
         &mut self,
         (id, at): (LeaseId, usize),
         (round, what): (u32, What),
-        (to, is_lasting): (usize, bool),
+        (to, is_lasting, is_barred): (usize, bool, bool),
         now: Moment,
     ) -> bool {
         let Self { links, leases, .. } = self;
@@ -267,7 +274,7 @@ impl Machine {
         let replica = &mut lease.replicas[at];
         // Nobody is told anything by a server that does not serve the slot yet.
         replica.routed.is_apart |= !is_lasting;
-        let may_detour = what != What::Wait && replica.routed.may_detour(round);
+        let may_detour = what != What::Wait && !is_barred && replica.routed.may_detour(round);
         if !may_detour {
             // What is asked next begins there.
             replica.link = if is_lasting { number(to) } else { replica.link };
@@ -334,6 +341,7 @@ impl Machine {
     /// Hears of the reply to a piece of a question; whether there are more, or that was all.
     pub(super) fn is_piece(
         &mut self,
+        server: usize,
         (id, at): (LeaseId, usize),
         of: (u32, What),
         reply: Option<&Reply>,
@@ -342,8 +350,11 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let count = lease.pieces(at, of.1, self.command.slot_of);
         let has_key = |piece: &Pieces| of.1 == What::Acquire && piece.number > 0;
+        // What a round before was in pieces for is given back since, as a whole.
+        let is_present = lease.round == of.0;
         let replica = &mut lease.replicas[at];
-        let Some(pieces) = replica.routed.pieces.filter(|pieces| pieces.of == of) else {
+        let is_it = |pieces: &Pieces| is_present && pieces.of == of;
+        let Some(pieces) = replica.routed.pieces.filter(is_it) else {
             let is_settled = replica.routed.detours.0 != of.0
                 && reply.is_some_and(|reply| reply.frame.error().is_none());
             replica.routed.is_apart &= !is_settled;
@@ -371,7 +382,7 @@ impl Machine {
             return self.repeat((id, at), of.0, of.1, now);
         }
         let answer = if next.is_missing { Answer::NotOwned } else { Answer::Granted(next.minted) };
-        self.came_to(id, at, of, (reply, answer), now);
+        self.came_to(server, (id, at), of, (reply, answer), now);
         true
     }
 }

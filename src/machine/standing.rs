@@ -31,6 +31,11 @@ impl Link {
             _ => Some(Failing::Otherwise),
         }
     }
+
+    /// Whether its server may give a lease to somebody, as is known for sure.
+    pub(super) fn may_grant(&self, now: Moment) -> bool {
+        self.refusal_of_locks(now).is_none() && !self.met.is_unsure(now)
+    }
 }
 
 impl Machine {

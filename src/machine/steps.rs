@@ -206,7 +206,13 @@ impl Machine {
                     (true, false) => lease.draw((id, at), &mut self.links[server], now),
                     (false, _) => {
                         let answer = Answer::Held { frees_in: None, counter: 0 };
-                        self.came_to(id, at, (round, What::Acquire), (Some(reply), answer), now);
+                        self.came_to(
+                            server,
+                            (id, at),
+                            (round, What::Acquire),
+                            (Some(reply), answer),
+                            now,
+                        );
                     }
                 }
             }

@@ -226,7 +226,7 @@ impl Machine {
     ) {
         self.tell_callers(Happening::Answered(id), now);
         #[cfg(any(test, feature = "cluster"))]
-        if self.is_piece((id, at), (round, what), reply, now) {
+        if self.is_piece(server, (id, at), (round, what), reply, now) {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
@@ -247,7 +247,7 @@ impl Machine {
                 None => self.is_nonsense(server),
             })
         });
-        self.came_to(id, at, (round, what), (reply, answer), now);
+        self.came_to(server, (id, at), (round, what), (reply, answer), now);
     }
 
     /// A script that answers what no script of ours does may have done anything, and its connection ends (safety rule 13).
@@ -260,15 +260,15 @@ impl Machine {
     /// What the answer to a question of a lease comes to.
     pub(super) fn came_to(
         &mut self,
-        id: LeaseId,
-        at: usize,
+        server: usize,
+        (id, at): (LeaseId, usize),
         (round, what): (u32, What),
         (reply, answer): (Option<&Reply>, Answer),
         now: Moment,
     ) {
         // One that is not believed is no answer to what the user has asked.
         let is_granted = matches!(answer, Answer::Granted(_));
-        let answer = self.believed((id, at), (round, what), answer, now);
+        let answer = self.believed((id, server), (round, what), answer, now);
         match what {
             #[cfg(any(test, feature = "scriptless"))]
             What::Acquire if self.is_taken(id, at, round, answer, reply) => {}

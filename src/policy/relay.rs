@@ -79,9 +79,10 @@ impl Relay {
         Some((Passed { until, token: Some(token + 1) }, Self { aside, ..relay }))
     }
 
-    /// The largest token that is set aside for a holder of this one, which a server's counter is not to be below.
+    /// The largest token that is set aside for a holder of this one, which a server's counter is not to be below; 0 for
+    /// one that has no token.
     pub(crate) fn last_aside(self, token: u64) -> u64 {
-        token + self.aside
+        if token == 0 { 0 } else { token + self.aside }
     }
 
     fn hand(self, now: Moment) -> Option<Self> {

@@ -42,6 +42,9 @@ impl Machine {
     pub(super) fn meets_reign(&mut self, _: usize, _: Moment) {}
 
     #[cfg(feature = "cluster")]
+    pub(super) fn look(&mut self, _: usize, _: Moment) {}
+
+    #[cfg(feature = "cluster")]
     #[inline]
     pub(super) fn looks_anew(&mut self, _: Moment) {}
 

@@ -243,6 +243,42 @@ fn a_lock_that_was_taken_and_not_minted_is_given_back() {
     assert_eq!(the_one(&mut bench, 0).0, "release");
 }
 
+/// The last piece of what nobody waits for any more is still under way while the whole is given back.
+#[test]
+fn a_lock_in_pieces_whose_caller_has_gone_is_given_back_until_it_is() {
+    const APART: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, APART);
+    let (_, take) = the_one(&mut bench, 0);
+    bench.reply(0, &stamp(&take));
+    assert_eq!(the_one(&mut bench, 0).0, "mint");
+    bench.machine.forget(id, bench.now);
+    assert_eq!(the_one(&mut bench, 0).0, "release");
+    bench.reply(0, &error("ASK 97 1"));
+    refuse(&mut bench, 0, APART);
+    let (name, release) = the_one(&mut bench, 0);
+    assert_eq!(name, "release");
+    bench.reply(0, &stamp(&release));
+    assert_eq!(bench.machine.len(), 0);
+}
+
+/// It may have forgotten leases: that it is asked by way of another changes nothing.
+#[test]
+fn a_question_for_a_lock_is_not_sent_on_to_a_server_that_may_not_vote() {
+    for why in ["MOVED 97 1", "ASK 97 1"] {
+        let mut bench = routed();
+        bench.machine.links[1].votes_at = bench.now.after(Duration::from_secs(60));
+        let id = acquire(&mut bench, b"a");
+        the_one(&mut bench, 0);
+        refuse(&mut bench, 0, why);
+        assert_eq!((granted(&mut bench, id), called(&mut bench, 1).len()), (Some(false), 0));
+        bench.machine.forget(id, bench.now);
+        assert_eq!(bench.machine.len(), 0, "nothing has run");
+    }
+}
+
 fn both(bench: &mut Bench) -> LeaseId {
     let options = Options {
         kind: &BOTH,

@@ -34,6 +34,7 @@ fn a_lease_is_passed_on_with_its_end_and_the_next_token_that_is_set_aside() {
     }
     assert_eq!(relay.pass(lease(Some(70 + ASIDE)), term, at(1)), None);
     assert!(relay.pass(lease(None), term, at(1)).is_some(), "it needs no token");
+    assert_eq!(Relay::begin().last_aside(0), 0, "a lease without a token has none for others");
     assert_eq!(Relay::begin().pass(lease(None), term, at(5_001)), None, "it is short");
 }
 
