@@ -108,6 +108,7 @@ impl Machine {
             extending: Extending::Nothing,
             late_at: now,
             extended: 0,
+            unextended: 0,
             counted: None,
             failed: 0,
             due: now,

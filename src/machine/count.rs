@@ -50,7 +50,7 @@ impl Machine {
         if self.counting > 0 {
             return None;
         }
-        let round = self.extend(id, now);
+        let round = self.extend_now(id, now);
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_held()) else {
             return Some(round);

@@ -61,24 +61,23 @@ impl Machine {
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
         for &id in batch {
             // Where a server has told something meanwhile, the holder waits for this one instead.
-            let awaits = |it: &Lease| it.extending == Extending::Holder && now < it.late_at;
-            let what = if self.leases.get(id).is_some_and(awaits) {
-                Extending::Holder
-            } else {
+            let awaits = |it: &&Lease| it.extending.is_holders() && now < it.late_at;
+            let awaited = self.leases.get(id).filter(awaits).map(|lease| lease.extending);
+            let what = awaited.unwrap_or_else(|| {
                 // The answers to the last one are late.
                 self.has_failed(id);
                 self.tell_that_it_renews(id, what);
                 what
-            };
+            });
             let Some(lease) = self.leases.get_mut(id) else { continue };
             lease.round += 1;
             lease.said.clear();
             lease.news_at = NEVER;
             (lease.asked_at, lease.votes, lease.extending) = (now, Votes::default(), what);
             let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
-            let late_at = match what {
-                Extending::Holder => lease.late_at,
-                _ => now.after(self.settings.timeout),
+            let late_at = match what.is_holders() {
+                true => lease.late_at,
+                false => now.after(self.settings.timeout),
             };
             self.plan(id, late_at.min(until));
         }
@@ -118,7 +117,7 @@ impl Machine {
             for &id in batch {
                 let Some(lease) = leases.get_mut(id) else { continue };
                 // Its holder waits for a connection, unless the last dial led to none.
-                if lease.extending == Extending::Holder && !link.is_down {
+                if lease.extending.is_holders() && !link.is_down {
                     link.awaited.push(id);
                     is_wanted |= link.want(now);
                 } else {
@@ -234,7 +233,7 @@ impl Machine {
         let Some((at, bit)) = at.map(|at| (at, 1 << at)) else { return };
         let is_open = |lease: &&mut Lease| {
             lease.is_held()
-                && lease.extending == Extending::Holder
+                && lease.extending.is_holders()
                 && (lease.votes.asked | lease.votes.failed) & bit == 0
         };
         let Some(lease) = self.leases.get_mut(id).filter(is_open) else { return };
@@ -293,6 +292,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
         if what != Extending::Nothing {
+            lease.unextended = lease.round;
             lease.are_late();
             self.wake(id);
         }
@@ -319,6 +319,9 @@ impl Machine {
             self.plan(id, next.max(now));
             self.repair(id, now);
             self.wake(id);
+            if what == Extending::HolderAgain {
+                self.extend_now(id, now);
+            }
         }
     }
 
@@ -401,8 +404,19 @@ impl Machine {
         Some(end)
     }
 
-    /// The holder wants it extended now. [`Machine::poll_extended`] says what came of this round.
+    /// The holder wants it extended. [`Machine::poll_extended`] says what came of this round: where one is under way, the
+    /// one behind that, or else holders that ask faster than servers answer would never have an answer.
     pub(crate) fn extend(&mut self, id: LeaseId, now: Moment) -> u32 {
+        let is_open = |lease: &&mut Lease| lease.extending.is_holders() && now < lease.late_at;
+        if let Some(lease) = self.leases.get_mut(id).filter(is_open) {
+            lease.extending = Extending::HolderAgain;
+            return lease.round + 1;
+        }
+        self.extend_now(id, now)
+    }
+
+    /// As above, whatever is under way.
+    pub(super) fn extend_now(&mut self, id: LeaseId, now: Moment) -> u32 {
         if self.happens(id, LeaseEvent::Passed, now).is_none() {
             let late_at = now.after(self.settings.timeout);
             if let Some(lease) = self.leases.get_mut(id) {
@@ -429,7 +443,7 @@ impl Machine {
         };
         if lease.extended >= round {
             Poll::Ready(true)
-        } else if lease.extending != Extending::Holder {
+        } else if lease.unextended >= round || !lease.extending.is_holders() {
             Poll::Ready(false)
         } else {
             self.wait_at(id, place, false, context.waker());

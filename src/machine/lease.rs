@@ -1,9 +1,8 @@
 //! One lease, from the request to the last key that is given back: one slot. An owner that waits in the queue of a lock has an
 //! [`Entry`] there.
 //!
-//! How long a lease is held and its lock kept from others, beside what its TTL says, is in [`Bounded`]; few leases have that.
-//! A lock that is to be held for some time at least keeps its key for the rest of that time when it is given back: in the
-//! place of a release goes an extension to the rest. The owner is over then, so nothing extends the key any more.
+//! How long a lease is held and its lock kept from others, beside what its TTL says, is in [`Bounded`]; few leases have that:
+//! a lock that is to be held for some time at least is given back by an extension to the rest.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -66,6 +65,14 @@ pub(super) enum Extending {
     Renewal,
     /// The holder has asked for it, and is told what it comes to.
     Holder,
+    /// And for another one behind it.
+    HolderAgain,
+}
+
+impl Extending {
+    pub(super) fn is_holders(self) -> bool {
+        matches!(self, Self::Holder | Self::HolderAgain)
+    }
 }
 
 /// What servers have said of the replicas that have a lease.
@@ -106,8 +113,7 @@ pub(super) enum Has {
     Asked,
     /// It has the owner's key.
     Key,
-    /// It was asked on a connection that ended before the answer, or asked again before, or said something that settles
-    /// nothing.
+    /// Its connection ended before the answer, it was asked again before, or what it said settles nothing.
     Perhaps,
     /// A release is under way.
     Releasing,
@@ -223,8 +229,9 @@ pub(super) struct Lease {
     pub(super) extending: Extending,
     /// When the holder is told that an extension or a release came to nothing.
     pub(super) late_at: Moment,
-    /// The last round that extended it.
+    /// The last round that extended it, and the last one that did not.
     pub(super) extended: u32,
+    pub(super) unextended: u32,
     /// How many replicas have it, where its holder has asked.
     pub(super) counted: Option<Box<Counted>>,
     /// Renewals in a row that came to nothing.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::answer::Place;
 use super::core::{Happening, Machine};
 use super::ids::LeaseId;
-use super::lease::Lease;
+use super::lease::{Extending, Lease};
 use super::link::Link;
 use super::session::{Subscription, Told};
 use super::talk::To;
@@ -135,9 +135,12 @@ impl Machine {
             };
             let is_first = !std::mem::replace(&mut lease.is_told, true);
             let at = if is_first { now } else { now.max(lease.asked_at.after(LOOKS)) };
-            let at = at.min(lease.due);
             lease.news_at = at;
-            self.plan(id, at);
+            // What is under way is looked at again once it is answered.
+            if is_first || lease.extending == Extending::Nothing {
+                let at = at.min(lease.due);
+                self.plan(id, at);
+            }
         }
     }
 

@@ -39,6 +39,44 @@ fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_b
     assert_eq!(polled(&mut bench, round), Poll::Ready(false));
 }
 
+/// Each question would make the answer to the one before worthless.
+#[test]
+fn a_lease_that_is_extended_faster_than_its_server_answers_is_extended() {
+    let mut bench = Bench::new(1, settings(1));
+    connect(&mut bench);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    let polled = |bench: &mut Bench, round| {
+        bench.machine.poll_extended(id, round, &mut None, &Context::from_waker(Waker::noop()))
+    };
+    let first = bench.machine.extend(id, bench.now);
+    let asked = bench.said(0);
+    bench.pass(Duration::from_millis(20));
+    let second = bench.machine.extend(id, bench.now);
+    bench.pass(Duration::from_millis(5));
+    assert_eq!((bench.machine.extend(id, bench.now), bench.said(0).len()), (second, 0));
+    bench.reply(0, &stamp(&asked[0]));
+    assert_eq!(
+        (polled(&mut bench, first), polled(&mut bench, second)),
+        (Poll::Ready(true), Poll::Pending)
+    );
+    let asked_at = bench.now;
+    bench.pass(Duration::from_millis(30));
+    bench.answer(0, |command| vec![stamp(command)]);
+    assert_eq!(polled(&mut bench, second), Poll::Ready(true));
+    let until = bench.machine.state(id).and_then(LeaseState::until).unwrap();
+    assert!(
+        until.since(asked_at) > Duration::from_millis(9_890),
+        "from when the last one was asked"
+    );
+    // Of a server that hangs, all are told at once.
+    let rounds = [bench.machine.extend(id, bench.now), bench.machine.extend(id, bench.now)];
+    bench.pass(settings(1).timeout);
+    assert_eq!(rounds.map(|round| polled(&mut bench, round)), [Poll::Ready(false); 2]);
+    bench.machine.extend(id, bench.now);
+    assert_eq!(polled(&mut bench, rounds[0]), Poll::Ready(false), "whatever others do since");
+}
+
 /// Those that wait for the lock ask behind that, and are not to have it before its holder knows.
 #[test]
 fn a_lease_is_looked_for_at_another_run_of_its_server_by_one_question_that_counts() {

@@ -390,17 +390,20 @@ fn meets_a_replica() {
 /// What a connection has learned has lapsed when a lease that the successor knows is extended over it.
 fn is_used_meanwhile() {
     let mut world = World::with_grace(2, 14);
-    let (term, names) = (Term::new(LONG, None).unwrap(), Names::new(b"", b"b").unwrap());
-    let other = Options { term, names, ..options(&FENCED, Wait::Never) };
-    let other = world.clients[1].machine.acquire(other, now());
-    world.run_until("a grant", |world| world.is_granted(1, other));
+    let others = [b"b", b"c"].map(|name| {
+        let (term, names) = (Term::new(LONG, None).unwrap(), Names::new(b"", name).unwrap());
+        let other = Options { term, names, ..options(&FENCED, Wait::Never) };
+        let other = world.clients[1].machine.acquire(other, now());
+        world.run_until("a grant", |world| world.is_granted(1, other));
+        other
+    });
     world.servers[0].save();
     world.holds(0, &FENCED);
     world.clients[0].is_paused = true;
     world.pass(DEMOTED);
     // It looks, and is told late how that was before.
     let run = world.wire(1).run;
-    world.clients[1].machine.extend(other, now());
+    world.clients[1].machine.extend(others[0], now());
     world.run_until("an answer", |world| world.wire(1).run >= run + 2);
     let told_at = NOW_MICROS.get() + 1_300_000;
     world.wire(1).to_client.iter_mut().for_each(|(at, _)| *at = told_at);
@@ -408,7 +411,7 @@ fn is_used_meanwhile() {
     world.tell(told);
     world.pass(DEMOTED);
     world.servers[0].promote();
-    world.clients[1].machine.extend(other, now());
+    world.clients[1].machine.extend(others[1], now());
     world.run_until("an answer", |world| {
         world.check();
         world.wire(1).to_client.is_empty()
