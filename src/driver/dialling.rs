@@ -33,7 +33,8 @@ impl Shared {
         });
         let mut state = self.lock();
         let wire = &mut state.wires[link];
-        if turn != wire.turn {
+        // Where the link was led elsewhere just then, this is the second of two: the first is there.
+        if turn != wire.turn || wire.writer.is_some() {
             return;
         }
         let dialled = match dialled {

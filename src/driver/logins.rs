@@ -1,10 +1,11 @@
 //! How connections log in; and questions to a provider of credentials, which are tasks of their own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Shared;
 use super::opening::login_of;
+use super::wire::Writer;
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
@@ -19,12 +20,19 @@ impl Shared {
     pub(super) fn ask_for_credentials(self: &Arc<Self>, link: usize) {
         let shared = Arc::downgrade(self);
         let within = self.servers.credentials_within;
+        let writer =
+            move |shared: &Shared| shared.lock().wires[link].writer.as_ref().map(Arc::downgrade);
+        let asked_for = writer(self);
         drop(clock::spawn_on(&self.runtime, async move {
             let Some(endpoint) = shared.upgrade().map(|shared| shared.endpoint(link)) else {
                 return;
             };
             let login = log_in(&endpoint, within).await;
-            if let Some(shared) = shared.upgrade() {
+            // Another connection may be to another server, and has logged in by itself.
+            let is_it = |now: &Weak<Writer>| asked_for.as_ref().is_some_and(|it| it.ptr_eq(now));
+            let shared =
+                shared.upgrade().filter(|shared| writer(shared).as_ref().is_some_and(is_it));
+            if let Some(shared) = shared {
                 if let Err(why) = &login {
                     shared.meter.logins().note_failed(&shared.address(link), why.to_string());
                 }

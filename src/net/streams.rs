@@ -75,7 +75,10 @@ impl Connector {
         let stream = match tls {
             None => stream,
             #[cfg(feature = "tls")]
-            Some(client) => Box::new(client.agree_over(host, stream, until).await?),
+            Some(client) => match caught(pin!(client.agree_over(host, stream, until))).await {
+                Some(agreed) => Box::new(agreed?),
+                None => return Err(panicked()),
+            },
             #[cfg(not(feature = "tls"))]
             Some(client) => match *client {},
         };
@@ -95,6 +98,10 @@ impl fmt::Debug for Connector {
 
 fn at_fault(kind: io::ErrorKind, what: fmt::Arguments<'_>) -> io::Error {
     io::Error::new(kind, format!("the connector (Builder::connector) {what}"))
+}
+
+fn panicked() -> io::Error {
+    at_fault(io::ErrorKind::Other, format_args!("gave a stream that panicked"))
 }
 
 /// Unix sockets, which are read, written and waited for as any others.
@@ -154,9 +161,7 @@ async fn carry(
         });
         match race(pin!(caught(copying)), left).await {
             First::One(Some(ended)) => ended,
-            First::One(None) => {
-                Err(at_fault(io::ErrorKind::Other, format_args!("gave a stream that panicked")))
-            }
+            First::One(None) => Err(panicked()),
             First::Other(()) => Ok(()),
         }
     };

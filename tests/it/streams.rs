@@ -285,6 +285,20 @@ async fn tls_goes_over_a_stream_and_says_who_is_not_trusted() {
     eventually("nothing is left", || tunnels.open() == 0).await;
 }
 
+struct Bomb;
+
+impl AsyncWrite for Bomb {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        panic!("as it was told to");
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 #[tokio::test]
 async fn a_connector_that_fails_hangs_or_panics_is_named() {
     let of = || Locker::builder().node("redis://hidden.invalid").connect_timeout(10 * SHORT);
@@ -294,10 +308,14 @@ async fn a_connector_that_fails_hangs_or_panics_is_named() {
         assert!(host.is_empty(), "as it was told to");
         std::future::pending::<io::Result<TcpStream>>()
     };
+    // As soon as TLS begins.
+    let in_tls = Locker::builder().node("rediss://hidden.invalid").connect_timeout(10 * SHORT);
+    let in_tls = in_tls.connector(async |_, _| Ok(tokio::io::join(tokio::io::empty(), Bomb)));
     for (builder, what) in [
         (of().connector(fails), "failed: no route"),
         (of().connector(hangs), "gave no stream within "),
         (of().connector(panics), "panicked"),
+        (in_tls, "gave a stream that panicked"),
     ] {
         let error = refusal(builder).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

@@ -37,7 +37,9 @@ const PREFERRED_MAX: usize = 1024;
 /// The address has served, of the several that the name has.
 pub(super) fn prefer(host: &str, address: SocketAddr) {
     let mut preferred = lock(&PREFERRED);
-    if let Some((_, known)) = preferred.iter_mut().find(|(name, _)| name == host) {
+    let is_it =
+        |(name, known): &&mut (String, SocketAddr)| name == host && known.port() == address.port();
+    if let Some((_, known)) = preferred.iter_mut().find(is_it) {
         *known = address;
         return;
     }
@@ -55,8 +57,11 @@ pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr>
             addresses.push(address);
         }
     }
-    let preferred = lock(&PREFERRED).iter().find(|(name, _)| name == host).map(|(_, known)| *known);
-    if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
+    let preferred = lock(&PREFERRED);
+    let is_preferred = |address: &SocketAddr| {
+        preferred.iter().any(|(name, known)| name == host && known == address)
+    };
+    if let Some(first) = addresses.iter().position(is_preferred) {
         addresses[..=first].rotate_right(1);
     }
     addresses

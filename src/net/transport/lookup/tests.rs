@@ -45,3 +45,16 @@ async fn an_answer_has_the_port_that_was_asked_for() {
     let addresses = soon("an answer", lookup_host(("localhost", 7))).await.unwrap();
     assert!(!addresses.is_empty() && addresses.iter().all(|address| address.port() == 7));
 }
+
+/// Servers at several ports of one host do not take the place of one another.
+#[test]
+fn the_address_that_has_served_is_known_for_each_port() {
+    let of = |port| [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], port)));
+    for port in [6379, 6380] {
+        prefer("several.invalid", of(port)[1]);
+    }
+    for port in [6379, 6380] {
+        let [one, other] = of(port);
+        assert_eq!(in_order("several.invalid", vec![one, other]), [other, one]);
+    }
+}
