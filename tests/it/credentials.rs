@@ -280,6 +280,23 @@ async fn a_login_that_cannot_be_renewed_is_told_and_leaves_the_connection_as_it_
     held.release().await.unwrap();
 }
 
+/// By then the link may lead to another server; and the new connection has logged in by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_for_a_connection_that_has_ended_is_for_no_other() {
+    let server = RedisServer::builder().append_only().start();
+    lets_in(&server, "pw-of-today");
+    let vault = Vault::with(Mood::Gives("pw-of-today"), Some(VALID_FOR));
+    let locker = builder(server.url(), &vault).connect().await.unwrap();
+    // The next login is asked for, and that comes to nothing, once its time is over.
+    vault.set(Mood::Hangs);
+    let asked = vault.asked();
+    eventually("the login is to be renewed", || vault.asked() > asked).await;
+    vault.set(Mood::Gives("pw-of-today"));
+    hang_up(&server);
+    logs_in_again(&locker).await;
+    assert_eq!((locker.stats().logins_failed, locker.warnings()), (0, Vec::new()));
+}
+
 /// Nobody would notice that the name leads to another server then.
 #[tokio::test]
 async fn a_user_that_may_not_ask_which_run_a_server_is_gets_locks_and_a_warning() {
