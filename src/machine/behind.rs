@@ -3,7 +3,7 @@
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Has, Phase, Votes};
+use super::lease::{Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
 
 impl Machine {
@@ -100,6 +100,40 @@ impl Machine {
             lease.forgets_what_was_said();
         }
         Some(setback)
+    }
+
+    /// The first of a line leaves its place in the server's queue to the next one, if that asks for the same: by itself that
+    /// one would stand behind all that have come since, and where requests have short limits, each of them.
+    pub(super) fn leave_place(&mut self, id: LeaseId, now: Moment) -> Option<()> {
+        let has_no_turn = |lease: &&Lease| lease.entry.as_ref().is_some_and(|it| it.turn.is_none());
+        let waits = self.leases.get(id).filter(|lease| lease.phase == Phase::Queued);
+        let names = waits.filter(has_no_turn)?.names.clone();
+        let mut next_id = self.lines.second(&names, id)?;
+        // Those whose limits are over as well are told what it knows.
+        while self.leases.get(next_id)?.retry.is_over(now) {
+            self.waited(next_id, now);
+            next_id = self.lines.second(&names, id)?;
+        }
+        let next = self.leases.get(next_id).filter(|next| next.phase == Phase::InLine)?;
+        if !self.leases.get(id)?.can_pass_to(next) {
+            return None;
+        }
+        self.leave_queue(id, now);
+        let lease = self.leases.get_mut(id)?;
+        let fresh = lease.owner.another((self.settings.owner_id)());
+        let owner = std::mem::replace(&mut lease.owner, fresh);
+        let (entry, replicas) = (lease.entry.take(), std::mem::take(&mut lease.replicas));
+        let (setback, said) = (lease.setback, lease.said.clone());
+        self.waiters.insert(owner.value(), next_id);
+        let next = self.leases.get_mut(next_id)?;
+        (next.owner, next.entry, next.phase) = (owner, entry, Phase::Queued);
+        (next.setback, next.said) = (setback, said);
+        let unused = std::mem::replace(&mut next.replicas, replicas.clone());
+        let lease = self.leases.get_mut(id)?;
+        lease.replicas = unused;
+        lease.has_met(&replicas);
+        (self.settings.waits.again)(self, next_id, now);
+        Some(())
     }
 
     /// It waits no more; where it was the first, the next one asks.

@@ -128,6 +128,12 @@ impl Lines {
         self.of(names.lock())?.waiting.front().copied()
     }
 
+    /// The next one, where this is the first.
+    pub(super) fn second(&self, names: &Names, first: LeaseId) -> Option<LeaseId> {
+        let waiting = &self.of(names.lock())?.waiting;
+        waiting.get(1).copied().filter(|_| waiting.front() == Some(&first))
+    }
+
     /// Those that ask for the lock of this key.
     pub(super) fn asking(&self, key: &[u8]) -> Vec<LeaseId> {
         let mut asking = Vec::new();

@@ -180,6 +180,7 @@ impl Machine {
         if self.leases.get(id).is_some_and(Lease::is_held) {
             self.release(id, now);
         }
+        self.leave_place(id, now);
         self.leave_queue(id, now);
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };

@@ -201,7 +201,9 @@ impl Machine {
             lease.forgets_what_was_said();
             setback = Setback::Failing;
         }
-        self.give_back_aside(id, now);
+        if self.leave_place(id, now).is_none() {
+            self.give_back_aside(id, now);
+        }
         self.refuse(id, setback, true, now);
     }
 

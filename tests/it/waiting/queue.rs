@@ -7,7 +7,7 @@ use leasehold::Locker;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon, unique_name};
 use tokio::sync::mpsc;
 
-use super::{LONG, free, locker, scripts_run, take};
+use super::{LONG, free, locker, scripts_run, take, until_waiting};
 
 fn queued(server: &RedisServer) -> usize {
     let fields: usize = server.cli_text(&["HLEN", "{a}:queue"]).parse().unwrap();
@@ -331,6 +331,36 @@ async fn waits_that_ran_out_and_waiters_that_died_keep_nobody_from_a_free_lock()
     soon("the one behind the gaps", next).await.unwrap().unwrap().release().await.unwrap();
     assert!(free(&server, "a"));
     assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0");
+}
+
+/// Where requests have short limits, each of a process would begin anew behind all others.
+#[tokio::test]
+async fn the_place_of_a_process_in_the_queue_goes_from_one_that_waits_no_more_to_the_next() {
+    let server = RedisServer::start();
+    let [holder, process, other] =
+        lockers(&server, 3).await.try_into().unwrap_or_else(|_| panic!("as many as asked for"));
+    for is_dropped in [true, false] {
+        let guard = take(&holder, "a").await;
+        let limit = if is_dropped { LONG } else { Duration::from_secs(1) };
+        let first = tokio::spawn(process.lock("a").wait_at_most(limit).into_future());
+        eventually("it is in the queue", || queued(&server) == 1).await;
+        let next = tokio::spawn(process.lock("a").into_future());
+        until_waiting(&process, 2).await;
+        let last = tokio::spawn(other.lock("a").into_future());
+        eventually("it is in the queue, too", || queued(&server) == 2).await;
+        if is_dropped {
+            first.abort();
+        } else {
+            assert!(first.await.unwrap().unwrap_err().is_timeout());
+        }
+        until_waiting(&process, 1).await;
+        guard.release().await.unwrap();
+        let next = soon("the next of the process", next).await.unwrap().unwrap();
+        assert!(!last.is_finished(), "it came later");
+        next.release().await.unwrap();
+        soon("the last", last).await.unwrap().unwrap().release().await.unwrap();
+        assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0", "nothing is left");
+    }
 }
 
 /// A dropped guard gives back and nobody waits for the reply.
