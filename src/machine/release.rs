@@ -123,8 +123,10 @@ impl Machine {
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let owner = std::mem::replace(&mut lease.owner, fresh);
         let replicas = std::mem::take(&mut lease.replicas);
+        let answers = (lease.votes, std::mem::take(&mut lease.said));
         let next = self.leases.get_mut(next_id)?;
         (next.owner, next.asked_at, next.granted_at) = (owner, asked_at, now);
+        (next.votes, next.said) = answers;
         let unused = std::mem::replace(&mut next.replicas, replicas);
         next.phase = Phase::Granted(LeaseState::Held { until: passed.until });
         // There is one lease that is held, as before: it is not counted again.
@@ -137,9 +139,8 @@ impl Machine {
         Some(())
     }
 
-    /// The next one in this process asks in the holder's place: servers take the lock from the one and give it to the
-    /// other in one step, so that nobody comes between. What the holder may have yet is given back behind that, on the
-    /// same connections.
+    /// The next one in this process asks in the holder's place: servers take the lock from the one and give it to the other in
+    /// one step. What the holder may have yet is given back behind that, on the same connections.
     fn hand_over(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
         let lease = self.leases.get(id).filter(|lease| lease.rest_ms(now).is_none())?;
         // In a grace the next one asks for nothing new.
@@ -174,8 +175,7 @@ impl Machine {
         !is_short && lease.is_alone() && self.lines.has_others_before(&lease.names, now)
     }
 
-    /// Nobody uses the name any more. What servers may have is given back. Whether the lock was handed over within this
-    /// process.
+    /// Nobody uses the name any more. What servers may have is given back. Whether the lock went on within this process.
     pub(crate) fn forget(&mut self, id: LeaseId, now: Moment) -> bool {
         if self.leases.get(id).is_some_and(Lease::is_held) {
             self.release(id, now);

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker, Vote};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
@@ -162,6 +162,9 @@ async fn a_lease_of_several_servers_is_passed_on() {
     assert_eq!(guard.fence().get(), token + 1);
     assert_eq!(fleet.cli_all(&["GET", "a"]), owners);
     assert_eq!(fleet.iter().map(scripts_run).collect::<Vec<_>>(), before);
+    let report = guard.report();
+    let have_granted = report.servers().iter().all(|server| server.vote == Vote::Granted);
+    assert!(have_granted, "as to the one before: {report}");
     guard.release().await.unwrap();
     eventually("it is free everywhere", || fleet.holding("a") == 0).await;
 }
