@@ -364,7 +364,7 @@ impl Machine {
         lease.granted_at = now;
         let deadline = lease.cut(deadline);
         lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
-        self.counts.held += 1;
+        self.counts.held += i32::from(lease.kind.has_guard);
         if let Some(kind) = lease.kind.becomes {
             // It is as any other from here on, but for tokens: none are set aside where a lock is taken from its holder.
             (lease.kind, lease.words, lease.relay) = (kind, Box::default(), Relay::default());

@@ -290,7 +290,7 @@ impl Machine {
 
     #[inline(never)]
     pub(super) fn tell(&mut self, id: LeaseId, event: &dyn Fn(Names) -> Event) {
-        if let Some(lease) = self.leases.get(id) {
+        if let Some(lease) = self.leases.get(id).filter(|lease| lease.kind.has_guard) {
             self.effects.push(Effect::Tell(event(lease.names.clone())));
         }
     }
@@ -304,11 +304,11 @@ impl Machine {
         self.leases.get(id)?.state()
     }
 
-    /// Whether a lease of this machine holds the lock.
+    /// Whether a guard of this machine holds the lock.
     pub(crate) fn holds(&self, names: &Names) -> bool {
-        self.leases
-            .iter()
-            .any(|(_, lease)| lease.is_held() && lease.keys().any(|key| *key == *names.lock()))
+        let is_its = |lease: &Lease| lease.keys().any(|key| *key == *names.lock());
+        let mut leases = self.leases.iter().map(|(_, lease)| lease);
+        leases.any(|lease| lease.kind.has_guard && lease.is_held() && is_its(lease))
     }
 
     /// Those that are so, in the order of their slots: that of a hash table is another in each run.
@@ -316,9 +316,10 @@ impl Machine {
         self.leases.iter().filter(|(id, lease)| is_so(*id, lease)).map(|(id, _)| id).collect()
     }
 
-    /// Whether a lease of this machine has this owner's id, of `most` that are looked at.
+    /// Whether a lease of this machine that has a guard, or is to have one, has this owner's id, of `most` that are looked at.
     pub(crate) fn has_owner(&self, id: &[u8], most: usize) -> bool {
-        self.leases.iter().take(most).any(|(_, lease)| lease.owner.id() == id)
+        let mut leases = self.leases.iter().take(most).map(|(_, lease)| lease);
+        leases.any(|lease| lease.kind.has_guard && lease.owner.id() == id)
     }
 
     /// The value under the lock's key.

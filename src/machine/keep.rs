@@ -383,9 +383,9 @@ impl Machine {
         };
         let transition = state.transition(event, now, overdue);
         lease.phase = Phase::Granted(transition.next);
-        self.counts.held += i32::from(!state.is_held() && transition.next.is_held());
+        let counted = |state: LeaseState| i32::from(state.is_held() && lease.kind.has_guard);
+        self.counts.held += counted(transition.next) - counted(state);
         if state.is_held() && !transition.next.is_held() {
-            self.counts.held -= 1;
             self.lines.vacate(&lease.names, id);
         }
         let end = transition.end?;

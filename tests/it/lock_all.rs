@@ -204,6 +204,7 @@ async fn a_turn_that_is_too_short_gives_back_what_it_has() {
     let held = lockers[1].lock("b").await.unwrap();
     let several = tokio::spawn(lockers[0].lock_all(["a", "b"]).into_future());
     eventually("its turn comes", || present(&server, &["a"]) == "1").await;
+    assert_eq!(lockers[0].stats().held, 0, "nobody has a guard");
     eventually("and goes", || present(&server, &["a"]) == "0").await;
     lockers[1].lock("a").await.unwrap().release().await.unwrap();
     eventually("its next turn comes", || present(&server, &["a"]) == "1").await;
