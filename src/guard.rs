@@ -266,7 +266,8 @@ impl<F: Fencing> Guard<F> {
     /// [`Lost`](crate::ErrorKind::Lost) if the lease has ended, or its key was deleted or taken by another client:
     /// from then on the guard is lost. Any other error leaves the lease to its old end: [`Error::is_unknown`],
     /// [`Unavailable`](crate::ErrorKind::Unavailable), [`Auth`](crate::ErrorKind::Auth);
-    /// [`Misuse`](crate::ErrorKind::Misuse) if the locker's runtime has ended.
+    /// [`Misuse`](crate::ErrorKind::Misuse) if the locker's runtime has ended, or is a `current_thread` one and the call
+    /// is on no tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -340,7 +341,8 @@ impl<F: Fencing> Guard<F> {
     ///
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended before: the work under it may not have been
     /// exclusive. Any other error means that no quorum confirmed the release: it has been queued
-    /// once more, and at the latest the lock is free when its TTL is over.
+    /// once more, and at the latest the lock is free when its TTL is over. One is [`Misuse`](crate::ErrorKind::Misuse),
+    /// as of [`Guard::extend`].
     ///
     /// # Cancel safety
     ///

@@ -259,7 +259,7 @@ pub use locker::Locker;
 pub use net::tls::Tls;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, check_coexistence};
 pub use request::{Acquire, LockRequest};
-pub use shutdown::Shutdown;
+pub use shutdown::{Shutdown, Unreleased};
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};

@@ -168,8 +168,8 @@ impl Locker {
     ///
     /// let ended = locker.shutdown(Duration::from_secs(2)).await;
     /// println!("{ended}"); // released 3 locks
-    /// for (name, reason) in ended.unreleased {
-    ///     eprintln!("{name} stays locked until its TTL is over: {reason}");
+    /// for left in ended.unreleased {
+    ///     eprintln!("{} stays locked until its TTL is over: {}", left.name, left.reason);
     /// }
     /// # Ok(())
     /// # }
