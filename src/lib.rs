@@ -43,14 +43,15 @@
 //!
 //! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
 //! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
-//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error, and so are a
-//! request to a locker on a `current_thread` runtime, and an extension or a release of its leases; what tells of a loss, and
-//! a shutdown, wait there until the runtime is driven.
+//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error. So are there, where
+//! the locker is on a `current_thread` runtime, a request, an extension and a release; and [`Guard::lost`], [`Guard::run`]
+//! and [`Locker::shutdown`] notice a lease's end and their limits only while that runtime is driven. Once it has ended,
+//! these three end at once.
 //!
 //! # Panics
 //!
 //! [`Locker::connect`] panics in a tokio runtime without I/O or time. In a runtime without time, a future panics as soon
-//! as it has to wait for some time.
+//! as it has to wait for some time. A request panics if the operating system has no random bits to give.
 //!
 //! # Features
 //!
@@ -181,18 +182,40 @@ pub mod fuzzing {
 pub mod guide {
     #![doc = include_str!("guide.md")]
 
+    // Of two definitions of a label the first counts: those at the ends of the pages are for GitHub.
     pub mod guarantees {
+        //! [failover]: crate::guide::pictures#a-failover
+        //! [sharing]: crate::guide::sharing
+        //! [family]: crate::guide::family
+        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
+        //!
         #![doc = include_str!("../docs/guarantees.md")]
     }
 
     // Its snippets are tests, which need the features.
     #[cfg(any(not(doctest), all(feature = "election", feature = "family")))]
     pub mod family {
+        //! [sharing]: crate::guide::sharing
+        //! [shares]: crate::guide::sharing#what-they-cost-a-server-beside-others
+        //! [guarantees]: crate::guide::guarantees
+        //! [growth]: https://github.com/leasehold/leasehold/blob/main/docs/bench/growth-waiters.md
+        //! [command]: https://github.com/leasehold/leasehold/blob/main/docs/command.md
+        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
+        //! [limit]: crate::Locker::limit
+        //! [once]: crate::Locker::once
+        //! [idempotent]: crate::Locker::idempotent
+        //! [elect]: crate::Locker::elect
+        //! [latch]: crate::Locker::latch
+        //! [barrier]: crate::Locker::barrier
+        //!
         #![doc = include_str!("../docs/family.md")]
     }
 
     #[cfg(any(not(doctest), feature = "sharing"))]
     pub mod sharing {
+        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
+        //! [example]: https://github.com/leasehold/leasehold/blob/main/examples/sharing.rs
+        //!
         #![doc = include_str!("../docs/sharing.md")]
     }
 
