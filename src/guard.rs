@@ -273,15 +273,6 @@ impl<F: Fencing> Guard<F> {
     ///
     /// Cancelling leaves the lease to its old end as far as the guard knows; on the server it may
     /// last longer.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
-    /// guard.extend().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn extend(&self) -> Result<(), Error> {
         self.lease.extend().await
     }
@@ -341,8 +332,8 @@ impl<F: Fencing> Guard<F> {
     ///
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended before: the work under it may not have been
     /// exclusive. Any other error means that no quorum confirmed the release: it has been queued
-    /// once more, and at the latest the lock is free when its TTL is over. One is [`Misuse`](crate::ErrorKind::Misuse),
-    /// as of [`Guard::extend`].
+    /// once more, and at the latest the lock is free when its TTL is over. It is [`Misuse`](crate::ErrorKind::Misuse)
+    /// where that of [`Guard::extend`] is.
     ///
     /// # Cancel safety
     ///

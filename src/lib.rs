@@ -182,12 +182,11 @@ pub mod fuzzing {
 pub mod guide {
     #![doc = include_str!("guide.md")]
 
-    // Of two definitions of a label the first counts: those at the ends of the pages are for GitHub.
+    // Of two definitions of a label the first counts: one at the end of a page is for GitHub then.
     pub mod guarantees {
         //! [failover]: crate::guide::pictures#a-failover
         //! [sharing]: crate::guide::sharing
         //! [family]: crate::guide::family
-        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
         //!
         #![doc = include_str!("../docs/guarantees.md")]
     }
@@ -196,11 +195,7 @@ pub mod guide {
     #[cfg(any(not(doctest), all(feature = "election", feature = "family")))]
     pub mod family {
         //! [sharing]: crate::guide::sharing
-        //! [shares]: crate::guide::sharing#what-they-cost-a-server-beside-others
         //! [guarantees]: crate::guide::guarantees
-        //! [growth]: https://github.com/leasehold/leasehold/blob/main/docs/bench/growth-waiters.md
-        //! [command]: https://github.com/leasehold/leasehold/blob/main/docs/command.md
-        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
         //! [limit]: crate::Locker::limit
         //! [once]: crate::Locker::once
         //! [idempotent]: crate::Locker::idempotent
@@ -213,9 +208,6 @@ pub mod guide {
 
     #[cfg(any(not(doctest), feature = "sharing"))]
     pub mod sharing {
-        //! [fencing]: https://github.com/leasehold/leasehold/blob/main/docs/fencing.md
-        //! [example]: https://github.com/leasehold/leasehold/blob/main/examples/sharing.rs
-        //!
         #![doc = include_str!("../docs/sharing.md")]
     }
 

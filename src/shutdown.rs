@@ -10,9 +10,9 @@ pub struct Shutdown {
     /// [`hold_at_least`](crate::LockRequest::hold_at_least) is over, or were no longer held by this locker. What was
     /// kept for a request that still waited for others too is not among them.
     pub released: Vec<String>,
-    /// The locks that may stay locked until their TTL is over: also those whose
-    /// guard or request was dropped before, and whose release no server has answered. One whose key must have ended by itself
-    /// is not among them; a command whose fate is not known counts for a minute after its lease's end.
+    /// The locks that may stay locked: also those whose guard or request was dropped before, and whose release no server
+    /// has answered. One whose key must have ended by itself is not among them; a command whose fate
+    /// is not known counts for a minute after its lease's end.
     pub unreleased: Vec<Unreleased>,
 }
 

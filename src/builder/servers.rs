@@ -171,17 +171,6 @@ impl Builder {
 
     /// Refuses servers that may evict keys. By default they are used, and
     /// [`Locker::warnings`](crate::Locker::warnings) reports them.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
-    /// // An error for a server with `maxmemory-policy allkeys-lru`.
-    /// let locker = builder.refuse_evicting().connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn refuse_evicting(mut self) -> Self {
         self.refuse_evicting = true;
         self
