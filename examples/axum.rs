@@ -61,8 +61,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let report = locker.shutdown(GIVE_BACK_WITHIN).await;
     println!("given back: {:?}", report.released);
-    for (lock, reason) in report.unreleased {
-        println!("not given back, and free when its TTL is over: {lock}: {reason}");
+    for left in report.unreleased {
+        println!("not given back, and free when its TTL is over: {}: {}", left.name, left.reason);
     }
     match finished {
         Ok(ended) => ended??,

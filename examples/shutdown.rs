@@ -17,8 +17,8 @@ async fn main() -> Result<(), Error> {
     told_to_end().await;
     let report = locker.shutdown(Duration::from_secs(2)).await;
     println!("given back: {:?}", report.released);
-    for (lock, reason) in report.unreleased {
-        println!("not given back, and free when its TTL is over: {lock}: {reason}");
+    for left in report.unreleased {
+        println!("not given back, and free when its TTL is over: {}: {}", left.name, left.reason);
     }
     match worker.await {
         Ok(Err(error)) => println!("the worker has ended: {error}"),

@@ -91,7 +91,7 @@ cp Cargo.lock "$packed"
     CARGO_TARGET_DIR=$target_dir cargo check --quiet --package leasehold --features examine &&
     CARGO_TARGET_DIR=$target_dir cargo check --quiet --workspace --all-features)
 
-check_contents leasehold-resp src/lib.rs
+check_contents leasehold-resp README.md src/lib.rs
 check_contents leasehold-cli src/main.rs
 check_contents leasehold README.md src/guide.md docs/guarantees.md \
     $(git ls-files 'scripts/*.lua' 'scripts/parts/*.lua')

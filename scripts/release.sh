@@ -1,8 +1,8 @@
 #!/bin/bash
 # Releases what is checked out, as RELEASING.md says.
-#   scripts/release.sh --check      only whether versions, CHANGELOG.md and tags fit together
+#   scripts/release.sh --check      only whether versions, lock files, CHANGELOG.md and tags fit together
 #   scripts/release.sh --dry-run    and packs, builds and checks each crate as crates.io would, and says what is left to do
-#   scripts/release.sh              and then tags, and publishes: what cannot be undone. It asks first
+#   scripts/release.sh              and then publishes, which cannot be undone, and tags. It asks first
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,6 +46,16 @@ while read -r file asked; do
 done < <(grep -HE '^leasehold(-resp)? = .*version = ' Cargo.toml cli/Cargo.toml |
     sed 's/^\([^:]*\):.* version = "\([^"]*\)".*/\1 \2/')
 
+# So do all lock files, those of the programs beside the workspace too; and the example has the image of this version.
+while read -r file; do
+    locked=$(sed -n '/^name = "leasehold"$/{n;s/^version = "\(.*\)"$/\1/p;}' "$file")
+    [ "$locked" = "$version" ] ||
+        wrong "$file has leasehold '$locked', and this is $version: cargo metadata --manifest-path ${file%lock}toml"
+done < <(git ls-files '*Cargo.lock')
+while read -r pinned; do
+    [ "$pinned" = "$version" ] || wrong "examples/kubernetes.yaml has the image of $pinned, and this is $version"
+done < <(sed -n 's|^.*image: ghcr.io/leasehold/leasehold:\([^ ]*\).*|\1|p' examples/kubernetes.yaml)
+
 # The newest section of the CHANGELOG is this version's.
 newest=$(sed -n 's/^## \[\([^]]*\)\].*/\1/p' CHANGELOG.md | head -n 1)
 [ "$newest" = "$version" ] || [ "$newest" = Unreleased ] || wrong "CHANGELOG.md begins with $newest, and this is $version"
@@ -57,6 +67,8 @@ if git rev-parse --quiet --verify "refs/tags/$tag" >/dev/null; then
 fi
 [ -z "$(git status --porcelain)" ] || left "commit what is not committed"
 ! grep -q 'Not on crates.io yet' README.md || left "README.md, Install: by 'cargo add leasehold', and badges of crates.io and docs.rs"
+! grep -q 'src/guide\.md' README.md ||
+    left "README.md links src/guide.md: to https://docs.rs/leasehold/latest/leasehold/guide/ instead"
 [ -z "$failed" ] || exit 1
 [ "$mode" != --check ] || exit 0
 
@@ -65,14 +77,24 @@ scripts/semver.sh || [ $? -eq 3 ] || exit 1
 if [ -n "$mode" ]; then
     cargo publish --dry-run --allow-dirty --locked "${packages[@]}"
     echo "release: $version can be released: then"
-    echo "    git tag --sign $tag --message 'Leasehold $version'"
     echo "    cargo publish --locked ${packages[*]}"
+    echo "    git tag --sign $tag --message 'Leasehold $version'"
     echo "    git push origin $tag     # .github/workflows/release.yml adds the programs and the image"
     exit
 fi
+# What is published is what everybody can read.
+git fetch --quiet origin main
+if [ "$(git rev-parse HEAD)" != "$(git rev-parse FETCH_HEAD)" ]; then
+    echo "release: HEAD is not origin's main: push it, or check main out" >&2
+    exit 1
+fi
 cargo publish --dry-run --locked "${packages[@]}"
-read -rp "Tag $tag, and publish ${CRATES[*]} $version? (yes/no) " answer
+read -rp "Publish ${CRATES[*]} $version, and tag $tag? (yes/no) " answer
 [ "$answer" = yes ] || exit 1
+# The tag stands for what is published, so it comes last.
+if ! cargo publish --locked "${packages[@]}"; then
+    echo "release: not all of it is published, and nothing is tagged: RELEASING.md, 'Where publishing ends half-way'" >&2
+    exit 1
+fi
 git tag --sign "$tag" --message "Leasehold $version"
-cargo publish --locked "${packages[@]}"
 echo "release: push the tag: git push origin $tag"

@@ -117,6 +117,8 @@ from_debian() {
     fi
     mkdir -p "$fresh/lists/partial" "$fresh/cache/archives/partial"
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    # Ubuntu has Debian's keys in a package that is not installed by itself.
+    [ -e "$keys" ] || install_with_apt debian-archive-keyring >&2
     echo "deb [signed-by=$keys] http://deb.debian.org/debian bookworm-backports main" \
         >"$fresh/sources.list"
     own="-o Dir::Etc::sourcelist=$fresh/sources.list -o Dir::Etc::sourceparts=-

@@ -152,8 +152,9 @@ impl Builder {
     /// Sets how long connecting may take, from the dial to the end of the handshake: 10 ms to 1 h, 2 s
     /// by default.
     ///
-    /// Over TLS, a connection that takes another's place has 15 times as long from the server's acceptance on: a server that
-    /// all its clients come back to at once needs long for their handshakes, and one that is thrown away costs it another.
+    /// Over TLS, a connection that takes another's place has 15 times as long from the server's acceptance on: when all
+    /// clients come back to a server at once, their handshakes take long, and each handshake that a client gives up costs
+    /// the server another.
     ///
     /// The dial also ends if a server answers `HELLO`, but no `SCRIPT LOAD` within 1 s, or half of this
     /// timeout if that is less.

@@ -17,7 +17,10 @@ use std::fmt;
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    pub(crate) fn new(number: u64) -> Self {
+    /// The token of this number: for a token that was stored, and for tests of a resource that checks tokens. Nobody holds
+    /// a lock by it.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
         Self(number)
     }
 

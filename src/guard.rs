@@ -266,21 +266,13 @@ impl<F: Fencing> Guard<F> {
     /// [`Lost`](crate::ErrorKind::Lost) if the lease has ended, or its key was deleted or taken by another client:
     /// from then on the guard is lost. Any other error leaves the lease to its old end: [`Error::is_unknown`],
     /// [`Unavailable`](crate::ErrorKind::Unavailable), [`Auth`](crate::ErrorKind::Auth);
-    /// [`Misuse`](crate::ErrorKind::Misuse) if the locker's runtime has ended.
+    /// [`Misuse`](crate::ErrorKind::Misuse) if the locker's runtime has ended, or is a `current_thread` one and the call
+    /// is on no tokio runtime.
     ///
     /// # Cancel safety
     ///
     /// Cancelling leaves the lease to its old end as far as the guard knows; on the server it may
     /// last longer.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
-    /// guard.extend().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn extend(&self) -> Result<(), Error> {
         self.lease.extend().await
     }
@@ -340,7 +332,8 @@ impl<F: Fencing> Guard<F> {
     ///
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended before: the work under it may not have been
     /// exclusive. Any other error means that no quorum confirmed the release: it has been queued
-    /// once more, and at the latest the lock is free when its TTL is over.
+    /// once more, and at the latest the lock is free when its TTL is over. It is [`Misuse`](crate::ErrorKind::Misuse)
+    /// where that of [`Guard::extend`] is.
     ///
     /// # Cancel safety
     ///

@@ -43,14 +43,15 @@
 //!
 //! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
 //! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
-//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error, and so are a
-//! request to a locker on a `current_thread` runtime, and an extension or a release of its leases; what tells of a loss, and
-//! a shutdown, wait there until the runtime is driven.
+//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error. So are there, where
+//! the locker is on a `current_thread` runtime, a request, an extension and a release; and [`Guard::lost`], [`Guard::run`]
+//! and [`Locker::shutdown`] notice a lease's end and their limits only while that runtime is driven. Once it has ended,
+//! these three end at once.
 //!
 //! # Panics
 //!
 //! [`Locker::connect`] panics in a tokio runtime without I/O or time. In a runtime without time, a future panics as soon
-//! as it has to wait for some time.
+//! as it has to wait for some time. A request panics if the operating system has no random bits to give.
 //!
 //! # Features
 //!
@@ -181,13 +182,27 @@ pub mod fuzzing {
 pub mod guide {
     #![doc = include_str!("guide.md")]
 
+    // Of two definitions of a label the first counts: one at the end of a page is for GitHub then.
     pub mod guarantees {
+        //! [failover]: crate::guide::pictures#a-failover
+        //! [sharing]: crate::guide::sharing
+        //! [family]: crate::guide::family
+        //!
         #![doc = include_str!("../docs/guarantees.md")]
     }
 
     // Its snippets are tests, which need the features.
     #[cfg(any(not(doctest), all(feature = "election", feature = "family")))]
     pub mod family {
+        //! [sharing]: crate::guide::sharing
+        //! [guarantees]: crate::guide::guarantees
+        //! [limit]: crate::Locker::limit
+        //! [once]: crate::Locker::once
+        //! [idempotent]: crate::Locker::idempotent
+        //! [elect]: crate::Locker::elect
+        //! [latch]: crate::Locker::latch
+        //! [barrier]: crate::Locker::barrier
+        //!
         #![doc = include_str!("../docs/family.md")]
     }
 
@@ -259,7 +274,7 @@ pub use locker::Locker;
 pub use net::tls::Tls;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, check_coexistence};
 pub use request::{Acquire, LockRequest};
-pub use shutdown::Shutdown;
+pub use shutdown::{Shutdown, Unreleased};
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};

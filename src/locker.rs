@@ -168,8 +168,8 @@ impl Locker {
     ///
     /// let ended = locker.shutdown(Duration::from_secs(2)).await;
     /// println!("{ended}"); // released 3 locks
-    /// for (name, reason) in ended.unreleased {
-    ///     eprintln!("{name} stays locked until its TTL is over: {reason}");
+    /// for left in ended.unreleased {
+    ///     eprintln!("{} stays locked until its TTL is over: {}", left.name, left.reason);
     /// }
     /// # Ok(())
     /// # }
@@ -214,8 +214,6 @@ impl Locker {
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
     /// - a single server without an append-only file, whose restart may free held locks, unless the
     ///   [restart quarantine](crate::Builder::restart_quarantine) is on (if its user may call `INFO persistence`);
-    /// - an address that has led to another server while connections to the one before were open: a name that
-    ///   has moved, or a balancer over several servers;
     /// - a right that the user lacks for a command whose answer no caller waits for: `INFO server` (without it
     ///   a name that moves goes unnoticed), client tracking or a channel (without them waiters poll), a
     ///   renewal, the release of a dropped guard;

@@ -122,15 +122,6 @@ impl LockRequest<Fenced> {
     /// if the holder outlives its lease unnoticed, a resource has nothing to refuse. The first try
     /// overtakes waiters in other processes, unless the request is [fair](LockRequest::fair), which
     /// costs as much as a fenced one.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let guard = locker.lock("cache:warm").unfenced().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn unfenced(self) -> LockRequest<Unfenced> {
         let Self { engine, defaults, asked, .. } = self;
         LockRequest { engine, defaults, asked, fencing: PhantomData }
@@ -280,15 +271,6 @@ impl<F: Fencing> LockRequest<F> {
     }
 
     /// Names the holder for people, as a text in other clients' errors. At most 256 bytes, of which the last is not 0.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(locker: leasehold::Locker, user: String) -> Result<(), leasehold::Error> {
-    /// let guard = locker.lock("invoice:42").label(&user).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
         self.asked.wish.order.label = Some(Arc::from(label.as_ref()));
         self

@@ -192,8 +192,21 @@ fn every_guarantee_names_tests_that_are_there() {
 }
 
 #[test]
+fn links_of_pages_that_docs_rs_shows_lead_somewhere_there_and_on_github() {
+    let root = read("src/lib.rs");
+    enforce(["guarantees", "family", "sharing"].map(|name| {
+        let path = format!("docs/{name}.md");
+        let before = root.split(&format!("pub mod {name} {{")).nth(1).expect("it is a page");
+        let before = before.split(&path).next().expect("it is included");
+        let is_defined = |label: &str| before.contains(&format!("//! [{label}]: "));
+        let findings = papers::check_links(&read(&path), is_defined);
+        (path, findings)
+    }));
+}
+
+#[test]
 fn pages_and_errors_are_in_plain_words() {
-    let pages = ["docs", "examples", "fuzz", "proofs"].into_iter();
+    let pages = ["docs", "examples", "fuzz", "proofs", "resp"].into_iter();
     let pages = pages.flat_map(|directory| files(directory, ".md"));
     let at_root = [
         "README.md",

@@ -30,6 +30,11 @@
 
 #![forbid(unsafe_code)]
 
+/// Its snippet is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 mod decimal;
 mod decoder;
 mod encode;

@@ -21,6 +21,7 @@ mod driver;
 mod tests;
 mod threads;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,7 +232,7 @@ impl Guard {
     ///
     /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
     /// servers extended it in time, and [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse) where they
-    /// refuse for good: then it goes on as before.
+    /// refuse for good: in these cases the lease keeps its old end.
     pub fn extend(&self) -> Result<(), Error> {
         let id = self.id;
         let round = self.driver().with(|machine, now| machine.extend(id, now));
@@ -277,6 +278,27 @@ impl Guard {
 
     fn driver(&self) -> &Driver {
         &self.locker.driver
+    }
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locker").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockRequest").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", &self.name().escape_ascii().to_string())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }
 

@@ -30,6 +30,12 @@ fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
     );
     let wrong = servers[0].url().replace("redis://", "redis://nobody:wrong@");
     assert_eq!(Locker::connect(&wrong).err().unwrap().kind(), ErrorKind::Auth);
+    let observed = crate::Locker::builder().node(&nobody).observer(|_: &crate::Event<'_>| {});
+    let error = observed.connect_blocking().unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("an observer need"),
+        "{error}"
+    );
     // Whatever features there are.
     for other in
         ["rediss://127.0.0.1", "redis-cluster://127.0.0.1", "redis-sentinel://127.0.0.1/main"]
@@ -107,6 +113,17 @@ fn a_connection_that_ends_is_made_again() {
     assert!(!guard.is_lost());
     drop(guard);
     locker.lock("a").wait().unwrap().release().unwrap();
+}
+
+#[test]
+fn each_handle_can_be_shown() {
+    let server = [RedisServer::start()];
+    let locker = connect(&server);
+    let request = locker.lock("a\n");
+    assert_eq!(format!("{locker:?} {request:?}"), "Locker { .. } LockRequest { .. }");
+    let guard = request.wait().unwrap();
+    let shown = format!("{guard:?}");
+    assert!(shown.starts_with(r#"Guard { name: "a\\n", remaining: "#), "{shown}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Builder {
     /// # Errors
     ///
     /// As [`Builder::connect`]; and [`Misuse`](crate::ErrorKind::Misuse) for a Cluster, Sentinels, TLS, a provider
-    /// of credentials and a connector.
+    /// of credentials, a connector and an observer.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
         // Said before that a feature is missing, which would not help.
@@ -59,8 +59,9 @@ impl Builder {
         let is_asked = self.credentials.is_some();
         #[cfg(not(any(test, feature = "credentials")))]
         let is_asked = false;
-        if has_tls || is_asked || self.connector.is_some() {
-            let what = "TLS, a provider of credentials and a connector need the async Locker";
+        if has_tls || is_asked || self.connector.is_some() || self.observer.is_some() {
+            let what =
+                "TLS, a provider of credentials, a connector and an observer need the async Locker";
             return Err(Error::misuse(what));
         }
         let machine = self.machine(targets)?;

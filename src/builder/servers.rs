@@ -171,17 +171,6 @@ impl Builder {
 
     /// Refuses servers that may evict keys. By default they are used, and
     /// [`Locker::warnings`](crate::Locker::warnings) reports them.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
-    /// // An error for a server with `maxmemory-policy allkeys-lru`.
-    /// let locker = builder.refuse_evicting().connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn refuse_evicting(mut self) -> Self {
         self.refuse_evicting = true;
         self
@@ -246,10 +235,9 @@ impl Builder {
     ///
     /// The library calls it for each connection, with the server's address: `host:port`, or the path of
     /// a socket. That includes nodes of a Cluster and the master of a service; Sentinels have
-    /// [`Builder::sentinel_credentials_from`]. A locker opens up to three connections to a server,
-    /// so a slow provider should cache its answer. If
-    /// credentials expire ([`Credentials::valid_for`]), `provide` is called again in time, and live
-    /// connections log in again by `AUTH`, between other commands; leases go on.
+    /// [`Builder::sentinel_credentials_from`]. A locker has one connection to each server, and `provide` is called
+    /// again each time it connects again. If credentials expire ([`Credentials::valid_for`]), `provide` is called
+    /// before they do, and the live connection logs in again by `AUTH`, between other commands; leases go on.
     ///
     /// `provide` must answer within nine tenths of [`Builder::connect_timeout`], and must not block the
     /// thread. If it fails, panics or takes longer, the server is unavailable
@@ -306,12 +294,8 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn sentinel_credentials(
-        mut self,
-        user: Option<impl Into<String>>,
-        password: impl Into<String>,
-    ) -> Self {
-        let user = user.map(Into::into);
+    pub fn sentinel_credentials(mut self, user: Option<&str>, password: impl Into<String>) -> Self {
+        let user = user.map(str::to_owned);
         let credentials = Credentials { user, ..Credentials::password(password) };
         self.sentinel_login = Some(Login::Fixed(credentials));
         self

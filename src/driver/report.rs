@@ -22,7 +22,7 @@ use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::policy::parts::has;
 use crate::race::timeout;
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Shutdown, Unreleased};
 
 /// Why a lock may be locked yet, where no server said so.
 const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
@@ -185,7 +185,10 @@ impl Servers {
         let released = ended.iter().map(|(_, title)| title.clone());
         Shutdown {
             released: released.filter(|name| !left.contains_key(name)).collect(),
-            unreleased: left.into_iter().collect(),
+            unreleased: left
+                .into_iter()
+                .map(|(name, reason)| Unreleased { name, reason })
+                .collect(),
         }
     }
 

@@ -413,8 +413,9 @@ async fn a_shutdown_waits_for_servers_that_come_back_and_says_what_is_left() {
     let waiting = begin(&shared, &FENCED, Wait::Forever);
     server.stop();
     let report = shared.shut_down(Duration::from_millis(50)).await;
-    let [(name, why)] = &report.unreleased[..] else { panic!("{report:?}") };
-    assert!(report.released.is_empty() && name == "a" && !why.is_empty(), "{report:?}");
+    let [left] = &report.unreleased[..] else { panic!("{report:?}") };
+    assert!(left.name == "a" && !left.reason.is_empty(), "{report:?}");
+    assert!(report.released.is_empty(), "{report:?}");
     let refused = poll_fn(|context| shared.look(|machine| machine.poll_acquire(waiting, context)));
     assert_eq!(refused.await, Err(Refusal::ShutDown));
     server.cont();

@@ -35,6 +35,7 @@ pub enum Vote {
     /// Another client holds the lock; without a holder, it has released the lock since.
     Held(Option<Holder>),
     /// The lock is free, and others wait for it.
+    #[non_exhaustive]
     Queued {
         /// How many wait.
         waiting: u64,
@@ -46,6 +47,7 @@ pub enum Vote {
     /// The server had not answered when the others had decided.
     Pending,
     /// The server gave no usable answer.
+    #[non_exhaustive]
     Failed {
         /// The kind of failure.
         kind: FailureKind,

@@ -22,7 +22,7 @@ use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, check_coexistence};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Shutdown, Unreleased};
 use crate::support::texts;
 
 /// The text of each variant. A variant that is not listed does not compile.
@@ -183,7 +183,8 @@ fn shutdowns() -> Vec<String> {
     shutdown.released.push("invoice:42".into());
     let whole = shutdown.to_string();
     shutdown.released.push("invoice:43".into());
-    shutdown.unreleased.push(("job".into(), "no quorum of servers answered in time".into()));
+    let reason = "no quorum of servers answered in time".into();
+    shutdown.unreleased.push(Unreleased { name: "job".into(), reason });
     vec![whole, shutdown.to_string()]
 }
 

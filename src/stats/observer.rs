@@ -46,6 +46,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A request was granted its lease.
+    #[non_exhaustive]
     Granted {
         /// The lock.
         name: &'a [u8],
@@ -53,11 +54,13 @@ pub enum Event<'a> {
         waited: Duration,
     },
     /// An attempt was refused, since another holds the lock; the request may go on waiting.
+    #[non_exhaustive]
     Contended {
         /// The lock.
         name: &'a [u8],
     },
     /// A lease was given back.
+    #[non_exhaustive]
     Released {
         /// The lock.
         name: &'a [u8],
@@ -65,22 +68,26 @@ pub enum Event<'a> {
         held_for: Duration,
     },
     /// A lease went straight to a waiter of this process.
+    #[non_exhaustive]
     HandedOver {
         /// The lock.
         name: &'a [u8],
     },
     /// A lease was released to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    #[non_exhaustive]
     Ticketed {
         /// The lock.
         name: &'a [u8],
     },
     /// A request was granted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
+    #[non_exhaustive]
     Adopted {
         /// The lock.
         name: &'a [u8],
     },
     /// A request was granted a lock that another client held
     /// ([`LockRequest::steal`](crate::LockRequest::steal)).
+    #[non_exhaustive]
     Stolen {
         /// The lock.
         name: &'a [u8],
@@ -91,16 +98,19 @@ pub enum Event<'a> {
         label: Option<&'a str>,
     },
     /// A lease was renewed.
+    #[non_exhaustive]
     Renewed {
         /// The lock.
         name: &'a [u8],
     },
     /// A renewal came to nothing; it is tried again while there is time.
+    #[non_exhaustive]
     RenewalFailed {
         /// The lock.
         name: &'a [u8],
     },
     /// A lease ended before it was given back.
+    #[non_exhaustive]
     Lost {
         /// The lock.
         name: &'a [u8],
@@ -108,6 +118,7 @@ pub enum Event<'a> {
         reason: Loss,
     },
     /// A request's wait ran out while another held the lock.
+    #[non_exhaustive]
     TimedOut {
         /// The lock.
         name: &'a [u8],
@@ -115,6 +126,7 @@ pub enum Event<'a> {
         waited: Duration,
     },
     /// A request failed for another reason than a holder: too few servers served, for one.
+    #[non_exhaustive]
     Failed {
         /// The lock.
         name: &'a [u8],
@@ -122,6 +134,7 @@ pub enum Event<'a> {
     /// A server that became the primary a short time ago grants no lock that it does not know of
     /// ([`Builder::failover_grace`](crate::Builder::failover_grace)).
     #[cfg(feature = "grace")]
+    #[non_exhaustive]
     PrimaryChanged {
         /// The server's address.
         server: &'a str,
@@ -131,6 +144,7 @@ pub enum Event<'a> {
         left: Duration,
     },
     /// A limit, or another primitive beside locks, has answered.
+    #[non_exhaustive]
     Answered {
         /// Which primitive.
         primitive: Primitive,

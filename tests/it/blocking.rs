@@ -223,7 +223,7 @@ async fn a_shutdown_takes_no_longer_than_it_may_and_says_what_is_left() {
     let guard = take(&locker, "a").await;
     server.stop();
     let ended = off("its end", move || locker.shutdown(TIMEOUT)).await;
-    let left: Vec<&str> = ended.unreleased.iter().map(|(name, _)| name.as_str()).collect();
+    let left: Vec<&str> = ended.unreleased.iter().map(|it| it.name.as_str()).collect();
     assert!(left == ["a"] && ended.released.is_empty(), "{ended}");
     assert_eq!(guard.loss(), Some(Loss::ShutDown));
     server.cont();

@@ -321,7 +321,7 @@ async fn all_that_ask_are_told_of_a_grace_and_when_it_is_over_nobody_is() {
     let connect = async || {
         let told = Arc::clone(&told);
         let observer = move |event: &Event<'_>| {
-            if let Event::PrimaryChanged { server, since, left } = *event {
+            if let Event::PrimaryChanged { server, since, left, .. } = *event {
                 told.lock().unwrap().push((server.to_owned(), since, left));
             }
         };

@@ -365,7 +365,7 @@ fn what_is_asked_outside_of_a_runtime_after_the_end_of_the_lockers_ends_at_once(
         released.release().await.unwrap_err();
         let left = ours.shutdown(TTL).await.unreleased;
         extended.release().await.unwrap_err();
-        assert!(left.iter().any(|(name, _)| name == "extended"), "{left:?}");
+        assert!(left.iter().any(|it| it.name == "extended"), "{left:?}");
     });
 }
 

@@ -390,7 +390,8 @@ async fn a_replica_does_not_vote_and_is_named() {
     let locker = builder(urls.clone()).connect().await.unwrap();
     let guard = locker.try_lock("a").await.unwrap();
     let report = guard.report();
-    let Vote::Failed { kind: FailureKind::Unavailable, reason } = &report.servers()[2].vote else {
+    let Vote::Failed { kind: FailureKind::Unavailable, reason, .. } = &report.servers()[2].vote
+    else {
         panic!("{report}");
     };
     assert!(reason.contains("replica"), "{report}");

@@ -124,14 +124,14 @@ async fn under_load_a_failover_costs_no_more_than_itself() {
     let passwords =
         Passwords { servers: Some("forservers".into()), sentinels: Some("forthem".into()) };
     let mut sentinels = Sentinels::start_with(passwords);
-    let wrong = locker(&sentinels).sentinel_credentials(None::<&str>, "forservers");
+    let wrong = locker(&sentinels).sentinel_credentials(None, "forservers");
     for builder in [locker(&sentinels), wrong] {
         let error = soon("it is refused", builder.connect()).await.map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
         let text = error.to_string();
         assert!(text.contains("sentinel_credentials") && !text.contains("forservers"), "{error}");
     }
-    let builder = locker(&sentinels).sentinel_credentials(None::<&str>, "forthem");
+    let builder = locker(&sentinels).sentinel_credentials(None, "forthem");
     let locker = soon("it connects", builder.connect()).await.unwrap();
     let load = Load::start(&locker);
     load.goes_on().await;

@@ -57,7 +57,7 @@ async fn what_could_not_be_given_back_is_reported_with_its_reason() {
     fleet[1].stop();
     let report = soon("the end", locker.shutdown(Duration::from_millis(50))).await;
     assert!(report.released.is_empty());
-    assert_eq!(report.unreleased[0].0, "a");
+    assert_eq!(report.unreleased[0].name, "a");
     fleet[0].cont();
     fleet[1].cont();
     eventually("what was sent is carried out", || fleet.holding("a") == 0).await;

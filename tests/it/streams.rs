@@ -428,7 +428,10 @@ async fn a_path_has_no_connector_and_neither_have_threads() {
     {
         let error = of("redis://hidden.invalid").connect_blocking().map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
-        assert!(error.to_string().contains("a connector need the async Locker"), "{error}");
+        assert!(
+            error.to_string().contains("a connector and an observer need the async Locker"),
+            "{error}"
+        );
     }
     assert_eq!(tunnels.opened(), 0);
 }

@@ -114,7 +114,7 @@ async fn a_steal_is_told_once_and_one_of_a_free_lock_is_an_acquire() {
     let observer = {
         let heard = Arc::clone(&heard);
         move |event: &Event<'_>| {
-            if let Event::Stolen { name, owner, label } = event {
+            if let Event::Stolen { name, owner, label, .. } = event {
                 let name = String::from_utf8_lossy(name);
                 let owner = if owner.len() == 32 { "ours" } else { owner };
                 heard.lock().unwrap().push(format!("{name} from {owner} {label:?}"));

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 #![allow(
+    missing_debug_implementations,
     missing_docs,
     clippy::missing_panics_doc,
     clippy::new_without_default,

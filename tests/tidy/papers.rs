@@ -112,6 +112,31 @@ pub(crate) fn check_guarantees(page: &str, read: impl Fn(&str) -> String) -> Vec
     findings
 }
 
+/// A page that docs.rs shows too, where files are not beside it. `label` says whether
+/// `lib.rs` has a label lead somewhere there.
+pub(crate) fn check_links(page: &str, label: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |line, rule: String| findings.push(Finding::new(line, rule));
+    for (line, text) in (1..).zip(page.lines()) {
+        let target = |behind: &'_ str, end| behind.split(end).next().unwrap_or_default().to_owned();
+        for target in text.split("](").skip(1).map(|behind| target(behind, ')')) {
+            if !["#", "https://"].iter().any(|whole| target.starts_with(whole)) {
+                find(line, format!("({target}) is dead at docs.rs or on GitHub: write [label]"));
+            }
+        }
+        for name in text.split("][").skip(1).map(|behind| target(behind, ']')) {
+            let at_end = page.split(&format!("\n[{name}]: ")).nth(1);
+            if at_end.is_none() {
+                find(line, format!("[{name}] has no definition at the end, for GitHub"));
+            }
+            if !label(&name) && !at_end.is_some_and(|it| it.starts_with("https://")) {
+                find(line, format!("[{name}] has no definition before the page in lib.rs"));
+            }
+        }
+    }
+    findings
+}
+
 /// Phrases that strangers stumble over, each with what to write.
 const AVOIDED: [(&str, &str); 10] = [
     ("so many", "the number, or its noun"),
@@ -299,6 +324,20 @@ mod tests {
         assert_eq!(check_guarantees("| Name | Key |\n|---|---|\n| x | y |\n", read), []);
         let rule = "there is no test it_is in tests/a.rs";
         assert_eq!(check("`tests/a.rs: it_is_so`, `tests/a.rs: it_is`"), [Finding::new(5, rule)]);
+    }
+
+    #[test]
+    fn a_link_that_is_dead_in_one_of_two_places_is_found() {
+        let check = |text: &str| {
+            check_links(&format!("{text}\n\n[a]: a.md\n[c]: https://c\n[d]: d.md\n"), |it| {
+                it == "a"
+            })
+            .len()
+        };
+        assert_eq!(check("[x](#y), [x](https://x.y), [x][a] and `a[0]`"), 0);
+        assert_eq!(check("[x](a.md) or [x](../b.md)"), 2);
+        assert_eq!(check("[`X`](crate::X)"), 1);
+        assert_eq!((check("[x][b]"), check("[x][c]"), check("[x][d]")), (2, 0, 1));
     }
 
     #[test]

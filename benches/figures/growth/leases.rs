@@ -106,7 +106,7 @@ fn row(leases: usize, &Plan { ttl, watched_for, .. }: &Plan) -> Vec<Cell> {
 /// A locker that has what it keeps for acquires to come, and whose server tells of changes.
 async fn prepare(url: String, ttl: Duration, intervals: Arc<Intervals>) -> Locker {
     let observer = move |event: &Event<'_>| {
-        if let Event::Granted { name, .. } | Event::Renewed { name } = event {
+        if let Event::Granted { name, .. } | Event::Renewed { name, .. } = event {
             intervals.note(name);
         }
     };

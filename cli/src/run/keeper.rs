@@ -105,7 +105,7 @@ async fn serve(
     // What was taken when the front ended is given back, and whatever a failure left.
     let left = locker.shutdown(farewell).await.unreleased;
     // One lock may be owed by several attempts.
-    let left: BTreeMap<String, String> = left.into_iter().collect();
+    let left: BTreeMap<String, String> = left.into_iter().map(|it| (it.name, it.reason)).collect();
     for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
         let name = plain(name.as_bytes());
         complain(&format!("{name}: the lock may stay taken until its TTL is over: {why}"));

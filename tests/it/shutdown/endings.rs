@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Locker, Loss};
+use leasehold::{ErrorKind, Locker, Loss, Unreleased};
 
 use crate::stats::{LONG, SHORT, quorum, take};
 use leasehold_testing::scripted::greeting;
@@ -12,8 +12,8 @@ use leasehold_testing::{Action, Command, FaultProxy, Fleet, RedisServer, Scripte
 use leasehold_testing::{eventually, soon};
 
 /// The name of each lock that is reported.
-fn names(unreleased: &[(String, String)]) -> Vec<&str> {
-    unreleased.iter().map(|(name, _)| &name[..]).collect()
+fn names(unreleased: &[Unreleased]) -> Vec<&str> {
+    unreleased.iter().map(|left| &left.name[..]).collect()
 }
 
 #[cfg(feature = "groups")]
@@ -99,7 +99,7 @@ async fn a_server_that_is_frozen_is_reported_and_the_guards_know() {
     let mut unreleased = names(&report.unreleased);
     unreleased.sort_unstable();
     assert_eq!(unreleased, ["a", "b"]);
-    assert!(report.unreleased.iter().all(|(_, why)| !why.is_empty()));
+    assert!(report.unreleased.iter().all(|left| !left.reason.is_empty()));
     for guard in guards {
         assert_eq!(soon("the loss", guard.lost()).await, Loss::ShutDown);
         let error = soon("an answer", guard.release()).await.unwrap_err();

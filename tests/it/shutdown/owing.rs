@@ -51,7 +51,7 @@ async fn a_server_that_refuses_releases_is_asked_again() {
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     let ended = locker.shutdown(Duration::from_millis(100)).await;
     assert_eq!((ended.released.len(), ended.unreleased.len()), (0, 3), "{ended}");
-    assert!(ended.unreleased.iter().all(|(_, why)| why.contains("NOREPLICAS")), "{ended}");
+    assert!(ended.unreleased.iter().all(|left| left.reason.contains("NOREPLICAS")), "{ended}");
     let again = tokio::spawn(async move { locker.shutdown(LONG).await });
     tokio::time::sleep(SHORT).await;
     assert!(!again.is_finished());
@@ -69,7 +69,7 @@ async fn a_right_that_is_missing_ends_the_wait() {
     server.cli(&["ACL", "SETUSER", "default", "-eval", "-evalsha", "-fcall"]);
     let ended = soon("the end", locker.shutdown(LONG)).await;
     assert_eq!((ended.released.len(), ended.unreleased.len()), (0, 2), "{ended}");
-    assert!(ended.unreleased.iter().all(|(_, why)| why.contains("NOPERM")), "{ended}");
+    assert!(ended.unreleased.iter().all(|left| left.reason.contains("NOPERM")), "{ended}");
     drop((held, dropped));
 }
 
@@ -87,8 +87,8 @@ async fn what_dropped_guards_owe_is_waited_for_and_reported() {
     drop((one, several));
     let ended = locker.shutdown(SHORT).await;
     let mut unreleased = ended.unreleased.clone();
-    unreleased.sort_unstable();
-    assert_eq!((&*unreleased[0].0, &*unreleased[1].0), ("a", "b, c"), "{ended}");
+    unreleased.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    assert_eq!((&*unreleased[0].name, &*unreleased[1].name), ("a", "b, c"), "{ended}");
     assert_eq!((ended.released.len(), unreleased.len()), (0, 2), "{ended}");
     let again = tokio::spawn(async move { locker.shutdown(LONG).await });
     tokio::time::sleep(SHORT).await;
