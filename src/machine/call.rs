@@ -46,7 +46,7 @@ impl Machine {
             Happening::Changed(key) => self.calls.are_told(key, &mut self.effects),
             Happening::Answered(id) => {
                 let Self { leases, calls, effects, .. } = self;
-                if let Some(lease) = leases.get(id).filter(|_| calls.watched > 0) {
+                if let Some(lease) = leases.get(id).filter(|_| calls.are_watched()) {
                     lease.keys().for_each(|key| calls.are_told(Some(key), effects));
                 }
             }

@@ -1,5 +1,6 @@
 //! Questions that are under way, and those that are watched.
 
+use std::collections::HashMap;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -77,18 +78,22 @@ pub(super) enum State {
 pub(super) struct Calls {
     slots: Vec<(u32, Option<Box<UnderWay>>)>,
     free: Vec<u32>,
-    pub(super) watched: usize,
+    /// The slots of those that are watched, by the key: each answer to any lease goes by here.
+    watched: HashMap<Box<[u8]>, Vec<u32>>,
 }
 
 impl Calls {
     pub(super) fn insert(&mut self, call: Box<UnderWay>) -> CallId {
-        self.watched += usize::from(call.question.watched.is_some());
+        let watched = call.question.watched().map(Box::from);
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             u32::try_from(self.slots.len() - 1).expect("memory ends before")
         });
         let slot = &mut self.slots[at as usize];
         slot.1 = Some(call);
+        if let Some(key) = watched {
+            self.watched.entry(key).or_default().push(at);
+        }
         CallId { at, number: slot.0 }
     }
 
@@ -103,7 +108,14 @@ impl Calls {
         slot.0 = slot.0.wrapping_add(1);
         let call = slot.1.take()?;
         self.free.push(id.at);
-        self.watched -= usize::from(call.question.watched.is_some());
+        if let Some((key, watching)) =
+            call.question.watched().and_then(|key| Some((key, self.watched.get_mut(key)?)))
+        {
+            watching.retain(|at| *at != id.at);
+            if watching.is_empty() {
+                self.watched.remove(key);
+            }
+        }
         Some(call)
     }
 
@@ -114,17 +126,30 @@ impl Calls {
         })
     }
 
+    pub(super) fn are_watched(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
     /// Something was done to a key, or to any where none is named.
     pub(super) fn are_told(&mut self, key: Option<&[u8]>, effects: &mut Vec<Effect>) {
-        if self.watched == 0 {
-            return;
+        let Self { slots, watched, .. } = self;
+        let of_key = key.map(|key| watched.get(key).map_or(&[][..], Vec::as_slice));
+        let all = || watched.values().flatten();
+        let told: Vec<u32> = of_key.map_or_else(|| all().copied().collect(), <[u32]>::to_vec);
+        for at in told {
+            let call = slots[at as usize].1.as_deref_mut();
+            // One that has no keys meanwhile has done this itself.
+            if let Some(call) = call.filter(|call| call.question.watched().is_some()) {
+                call.is_told(effects);
+            }
         }
-        let is_it = |call: &UnderWay| {
-            let watched = call.question.watched.and_then(|at| call.question.keys.get(at));
-            watched.is_some_and(|watched| key.is_none_or(|key| **watched == *key))
-        };
-        let told = self.all().filter(|(_, call)| is_it(call));
-        told.for_each(|(_, call)| call.is_told(effects));
+    }
+}
+
+impl Call {
+    /// The key that is watched.
+    fn watched(&self) -> Option<&[u8]> {
+        self.keys.get(self.watched?).map(|key| &**key)
     }
 }
 
