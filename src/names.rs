@@ -224,6 +224,25 @@ impl Names {
         Self { fence: Key::new(&[&lock, FENCE_SUFFIX]), lock: 0..length }
     }
 
+    /// Those of the permit whose lock has this key.
+    #[cfg(any(test, all(feature = "inspect", feature = "sharing")))]
+    pub(crate) fn of_permit(prefix: &[u8], key: &[u8]) -> Option<Self> {
+        let numbered = key.strip_suffix(PERMIT_SUFFIX.as_bytes())?;
+        let colon = numbered.iter().rposition(|byte| *byte == b':')?;
+        let permit = std::str::from_utf8(&numbered[colon + 1..]).ok()?.parse().ok()?;
+        let whole = &numbered[..colon];
+        let inside = whole.strip_prefix(b"{").and_then(|it| it.strip_suffix(b"}"));
+        let names = inside.unwrap_or(whole).strip_prefix(prefix)?;
+        let names = Self::new(prefix, names).ok()?.permit(permit);
+        (names.lock() == key).then_some(names)
+    }
+
+    /// Whether it is the lock of a permit: another has no such name.
+    #[cfg(any(test, all(feature = "takeover", feature = "sharing")))]
+    pub(crate) fn is_permit(&self) -> bool {
+        self.lock.start == 0 && self.lock().ends_with(PERMIT_SUFFIX.as_bytes())
+    }
+
     /// Another key in the same slot, which ends in this.
     #[inline(never)]
     pub(crate) fn beside(&self, suffix: &[u8]) -> Key {

@@ -40,7 +40,7 @@ impl Lease {
             let kind = |machine: &mut Machine| machine.kind(self.id).map(|(kind, _)| kind);
             let _kind = self.locker.driver.look(kind);
             #[cfg(any(test, feature = "sharing"))]
-            if _kind.is_some_and(sharing::has_shares) {
+            if _kind.is_some_and(sharing::has_shares) || self.names.is_permit() {
                 return Err(Error::misuse("a ticket is of a lock that nobody has shares of"));
             }
             #[cfg(any(test, feature = "scriptless"))]

@@ -7,7 +7,7 @@ use super::look::{Looked, end, look_all};
 use super::spot::Spot;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
 use crate::error::{Error, Kind};
-use crate::names::Names;
+use crate::names::{InvalidName, Names};
 use crate::net::reason::Reason;
 use crate::race::all;
 
@@ -38,7 +38,7 @@ impl Locker {
     ///
     /// Dropping the future has no effect.
     pub async fn inspect(&self, name: impl AsRef<[u8]>) -> Result<LockView, Error> {
-        let names = [self.name(name.as_ref())?];
+        let names = [self.shown(name.as_ref()).map_err(Error::misuse)?];
         let looked = look_all(&self.engine, &names, None).await;
         self.seen(&names[0], looked.into_iter().flatten().collect())
     }
@@ -71,7 +71,7 @@ impl Locker {
     ///
     /// When the future is dropped, leases may be ended on any of the servers.
     pub async fn break_lease(&self, seen: &LockView) -> Result<Broken, Error> {
-        let names = self.name(&seen.name)?;
+        let names = self.shown(&seen.name).map_err(Error::misuse)?;
         if seen.holders.is_empty() {
             return Err(Error::misuse("the view shows no holder"));
         }
@@ -101,6 +101,15 @@ impl Locker {
     }
 
     /// What the servers said of a lock, in their order, of which one has to have answered.
+    /// Of a lock that is looked at: a permit of a semaphore over several servers has one as well, by its key.
+    pub(super) fn shown(&self, name: &[u8]) -> Result<Names, InvalidName> {
+        #[cfg(any(test, feature = "sharing"))]
+        if let Some(permit) = Names::of_permit(&self.defaults.prefix, name) {
+            return Ok(permit);
+        }
+        self.names(name)
+    }
+
     pub(super) fn seen(&self, names: &Names, looked: Vec<Looked>) -> Result<LockView, Error> {
         let view = self.view(names, looked);
         if view.failures.len() == view.servers {
@@ -113,7 +122,8 @@ impl Locker {
     /// What the servers said of a lock, in their order.
     pub(super) fn view(&self, names: &Names, looked: Vec<Looked>) -> LockView {
         let looked = self.spots(names).map(|spot| spot.address()).zip(looked).collect();
-        let name = names.lock()[self.defaults.prefix.len()..].to_vec();
+        let name = names.lock();
+        let name = name.strip_prefix(&self.defaults.prefix[..]).unwrap_or(name).to_vec();
         merge(name, self.engine.quorum(), self.engine.fingerprint(), looked)
     }
 

@@ -158,7 +158,7 @@ impl List<LockView> {
     /// The lock that this is the key of, if it can be one's.
     fn name_of(&self, key: &[u8]) -> Option<Names> {
         let prefix = &self.locker.defaults.prefix;
-        Names::new(prefix, key.strip_prefix(&prefix[..])?).ok()
+        self.locker.shown(key.strip_prefix(&prefix[..])?).ok()
     }
 }
 

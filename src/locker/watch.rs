@@ -72,7 +72,7 @@ impl Locker {
     /// # }
     /// ```
     pub fn watch(&self, name: impl AsRef<[u8]>) -> LockWatch {
-        LockWatch::new(self, self.names(name.as_ref()))
+        LockWatch::new(self, self.shown(name.as_ref()))
     }
 }
 

@@ -107,3 +107,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_lock_of_a_permit_is_known_by_its_key() {
+    for (prefix, name) in [("", "a"), ("app:", "a"), ("", "{user:7}:cart"), ("{app}:", "a")] {
+        let names = Names::new(prefix.as_bytes(), name.as_bytes()).unwrap();
+        let permit = names.permit(17);
+        assert_eq!(Names::of_permit(prefix.as_bytes(), permit.lock()), Some(permit.clone()));
+        assert!(permit.is_permit() && !names.is_permit());
+        assert_eq!(Names::of_permit(b"another:", permit.lock()), None);
+    }
+    for key in ["a:0:permit", "{a}:permit", "{a}:x:permit", "{a}:00:permit", "{}:0:permit"] {
+        assert_eq!(Names::of_permit(b"", key.as_bytes()), None, "{key}");
+    }
+    assert!(!Names::new(b"", b"a:0:permit").unwrap().is_permit());
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::inspect::LockState;
 use leasehold::{Builder, Error, ErrorKind, Guard, LockRequest, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, binary, eventually, soon};
@@ -278,14 +279,26 @@ async fn of_several_servers_each_permit_is_a_lock() {
     let [here, there] = [&one, &other].map(|locker| locker.semaphore("a", 2));
     let permits = [take(here.acquire(1)).await, take(there.try_acquire(1)).await];
     assert!(permits.iter().all(|permit| permit.name().starts_with(b"{a}:")));
+    // Which is found, shown, and no more a ticket's than other shares are.
+    let shown = one.inspect(permits[0].name()).await.unwrap();
+    assert_eq!((&shown.name[..], shown.state), (permits[0].name(), LockState::Held));
+    let mut list = one.list("*");
+    let mut found = Vec::new();
+    while let Some(view) = list.next().await.unwrap() {
+        found.push(view.name);
+    }
+    found.sort_unstable();
+    assert_eq!(found, [&b"{a}:0:permit"[..], b"{a}:1:permit"]);
     assert_eq!(refused(here.try_acquire(1)).await.kind(), ErrorKind::Contended);
     let waiter = spawn(there.acquire(1));
     let [first, second] = permits;
     first.release().await.unwrap();
     let third = joined(waiter).await;
-    for guard in [second, third] {
-        guard.release().await.unwrap();
-    }
+    let seen = one.inspect(third.name()).await.unwrap();
+    assert!(one.break_lease(&seen).await.unwrap().is_complete());
+    assert!(one.watch(third.name()).until_free().await.is_ok());
+    let error = second.into_ticket(LONG).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     let error = refused(here.acquire(2)).await;
     assert!(
         error.kind() == ErrorKind::Misuse && error.to_string().contains("weight of 1"),
