@@ -35,5 +35,8 @@ else
   end
 end
 local head = string.format('quorum %s %.0f %s %s %s ', its, ends, starts, ARGV[5], accepted)
-redis.call('SET', KEYS[1], head .. rest, 'PX', string.format('%.0f', lasts))
+local span = string.format('%.0f', lasts)
+-- As in settle.lua.
+redis.pcall('PEXPIRE', KEYS[1], span)
+redis.call('SET', KEYS[1], head .. rest, 'PX', span)
 return stamp

@@ -17,6 +17,10 @@ const REPAIR: &str = include_str!("../../scripts/repair.lua");
 const SEIZE: &str = include_str!("../../scripts/seize.lua");
 const TAKE: &str = include_str!("../../scripts/take.lua");
 const MINT: &str = include_str!("../../scripts/mint.lua");
+const BEGIN: &str = include_str!("../../scripts/begin.lua");
+const SETTLE: &str = include_str!("../../scripts/settle.lua");
+const PROMISE: &str = include_str!("../../scripts/promise.lua");
+const ACCEPT: &str = include_str!("../../scripts/accept.lua");
 
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:queue"];
 
@@ -406,6 +410,28 @@ fn gaps_keep_nobody_from_a_free_lock() {
         server.cli(&["DEL", "k"]);
         server.cli(&["HSET", KEYS[2], "first", "1", "last", &ticket]);
         assert_eq!(words(&wait(&server, "new", "enter"))[0], "granted", "{gaps} gaps");
+    }
+}
+
+#[test]
+fn a_full_server_has_work_that_is_under_way_extended_and_finished() {
+    let server = RedisServer::start();
+    let (one, agreed) = (["{k}:idempotent"], ["{a}:idempotent"]);
+    let token = micros(&server).to_string();
+    let begun = eval(&server, BEGIN, &one, &["owner", "1 f", "60000", "90000"]);
+    assert_eq!(words(&begun)[0], "started");
+    let promised = ["owner", "f", "60000", "90000", &token, "vote"];
+    assert_eq!(words(&eval(&server, PROMISE, &agreed, &promised))[0], "promised");
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for (how, result) in [("extend", ""), ("finish", "result")] {
+        let settled = ["owner", how, "60000", "90000", result];
+        assert_eq!(eval(&server, SETTLE, &one, &settled), Said::Yes, "{how}");
+        let accepted = ["owner", how, "60000", "90000", &token, "f", result];
+        assert_eq!(eval(&server, ACCEPT, &agreed, &accepted), Said::Yes, "{how}");
+    }
+    for key in one.iter().chain(&agreed) {
+        assert!(get(&server, key).ends_with("result"));
+        assert!((80_000..=90_000).contains(&pttl(&server, key)));
     }
 }
 
