@@ -134,6 +134,7 @@ impl Keyspace {
             ("HGET", [key, field]) => self.field(key, field),
             ("HMGET", [key, fields @ ..]) if !fields.is_empty() => self.several(key, fields),
             ("HLEN", [key]) => self.fields(key),
+            ("HKEYS", [key]) => self.names(key),
             ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
                 self.set_fields(key, fields)
             }
