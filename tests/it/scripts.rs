@@ -416,6 +416,24 @@ fn gaps_keep_nobody_from_a_free_lock() {
     }
 }
 
+/// Those of waits that ran out are none of them.
+#[test]
+fn a_priority_passes_128_waiters_and_places_without_one() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", &format!("{:032x}~", 7), "PX", "90000"]);
+    for number in 0..130 {
+        wait(&server, &format!("{number:032x}~!1"), "enter");
+    }
+    server.cli(&["HSET", KEYS[2], "last", "1500"]);
+    let before = |number: u64, priority: u8| {
+        words(&wait(&server, &format!("{number:032x}~!{priority}"), "enter"))[4].clone()
+    };
+    assert_eq!(before(1000, 1), "1500", "it passes nobody");
+    server.cli(&["HDEL", KEYS[2], "1501", &format!("{:032x}~!1", 1000)]);
+    assert_eq!(before(1001, 2), "2");
+    assert_eq!(waiting(&server), 131);
+}
+
 #[test]
 fn a_full_server_has_work_that_is_under_way_extended_and_finished() {
     let server = RedisServer::start();
