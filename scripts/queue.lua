@@ -83,6 +83,8 @@ elseif ticket and not (place and place >= next.first and place <= next.last) the
   redis.call('HDEL', queue, owner)
   return {stamp, 0}
 end
+-- Before anything is written: what is no counter is said by the server.
+local shown = redis.call('GET', fence) or '0'
 local passed = next.first
 place = place or next.last + 1
 last = math.max(next.last, place)
@@ -150,5 +152,4 @@ if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 
   redis.call('APPEND', lock, '\0')
 end
 local left = redis.call('PTTL', lock)
-local shown = redis.call('GET', fence) or '0'
 return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, micros}

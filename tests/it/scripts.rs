@@ -434,6 +434,17 @@ fn a_priority_passes_128_waiters_and_places_without_one() {
     assert_eq!(waiting(&server), 131);
 }
 
+/// The server says so, and the queue is as it was.
+#[test]
+fn who_would_wait_where_the_counter_is_none_is_told_and_leaves_nothing() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", "other", "PX", "90000"]);
+    server.cli(&["RPUSH", "{k}:fence", "x"]);
+    let said = wait(&server, "me", "enter");
+    assert!(matches!(&said, Said::Error(text) if text.contains("WRONGTYPE")), "{said:?}");
+    assert!(!exists(&server, KEYS[2]));
+}
+
 #[test]
 fn a_full_server_has_work_that_is_under_way_extended_and_finished() {
     let server = RedisServer::start();
