@@ -5,25 +5,26 @@
 -- ARGV    1 the attempt's owner; 2 'finish' with a value, 'extend', or 'fail' for an attempt whose work others
 --         may do at once; 3 the TTL in milliseconds; 4 for how long the key is kept, in milliseconds; 5 the
 --         token; 6 the fingerprint and 7 the value of what is finished, or ''; 8 the stamp
--- Reply   the stamp; {stamp, 0} where a larger token was promised, or none; of a lease also where another has
---         it, or a value is accepted
--- Atomic  because a server runs a script whole: no larger token can be promised between the look at the key
+-- Reply   the stamp; {stamp, 0} where the token is not the one that was promised last, and to this owner; of a lease
+--         also where a value is accepted
+-- Atomic  because a server runs a script whole: no other token can be promised between the look at the key
 --         and the writing.
 --
 -- A token has one value, so a second delivery changes nothing. An extension that comes when the attempt has failed
--- begins no lease.
+-- begins no lease. A promise ends with its key: what comes for it later is refused, also where a smaller token was
+-- promised since.
 
 local token, stamp = tonumber(ARGV[5]), ARGV[8]
 local kept = redis.call('GET', KEYS[1])
 local its, lease, starts, promised, accepted, rest =
   string.match(kept or '', '^quorum (%S+) (%d+) (%d+) (%d+) (%d+) (%d+ .*)$')
-if not its or tonumber(promised) > token then
+if its ~= ARGV[1] or tonumber(promised) ~= token then
   return {stamp, 0}
 end
 local ends, lasts = 0, tonumber(ARGV[4])
 if ARGV[2] == 'finish' then
-  its, accepted, rest = ARGV[1], ARGV[5], string.format('%d ', #ARGV[6]) .. ARGV[6] .. ARGV[7]
-elseif its ~= ARGV[1] or tonumber(promised) ~= token or accepted ~= '0' or lease == '0' and ARGV[2] == 'extend' then
+  accepted, rest = ARGV[5], string.format('%d ', #ARGV[6]) .. ARGV[6] .. ARGV[7]
+elseif accepted ~= '0' or lease == '0' and ARGV[2] == 'extend' then
   return {stamp, 0}
 else
   lasts = math.max(lasts, tonumber(ARGV[3]))
@@ -34,5 +35,8 @@ else
   end
 end
 local head = string.format('quorum %s %.0f %s %s %s ', its, ends, starts, ARGV[5], accepted)
-redis.call('SET', KEYS[1], head .. rest, 'PX', string.format('%.0f', lasts))
+local span = string.format('%.0f', lasts)
+-- As in settle.lua.
+redis.pcall('PEXPIRE', KEYS[1], span)
+redis.call('SET', KEYS[1], head .. rest, 'PX', span)
 return stamp

@@ -6,7 +6,8 @@
 --         generation is kept for as long again; 4 the generation that is meant, '0' to look at the present one;
 --         5 the party, or ''; 6 the stamp
 -- Reply   let go: {stamp, 'open', the generation}
---         not yet: {stamp, 'closed', the generation, how many parties are still to arrive, or -1 for a waiter}
+--         not yet: {stamp, 'closed', the generation, how many parties are still to arrive, or -1 for a waiter};
+--         'caught up' in the place of 'closed' where the server heard by this that the generation before was let go
 --         another number of parties is kept: {stamp, 'other', that number}
 -- Atomic  because a server runs a script whole: of two last parties one lets all go.
 --
@@ -42,8 +43,9 @@ elseif ARGV[1] == 'look' then
   return {stamp, 'closed', math.max(meant, last + 1), parties - arrived}
 end
 
-local lasts = string.format('%.0f', 2 * ARGV[3])
+local lasts, word = string.format('%.0f', 2 * ARGV[3]), 'closed'
 if meant > last + 1 then
+  word = 'caught up'
   last = meant - 1
   redis.call('UNLINK', KEYS[1])
   redis.call('SET', KEYS[2], parties .. string.format(' %.0f', last), 'PX', lasts)
@@ -55,7 +57,7 @@ if left > 0 then
   if last > 0 and redis.call('PTTL', KEYS[2]) < tonumber(ARGV[3]) then
     redis.call('PEXPIRE', KEYS[2], lasts)
   end
-  return {stamp, 'closed', meant, left}
+  return {stamp, word, meant, left}
 end
 redis.call('UNLINK', KEYS[1])
 redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant), 'PX', lasts)

@@ -20,7 +20,8 @@
 -- it is given a whole TTL anew, and another token: the lease may count from this question.
 --
 -- The queue is first in, first out. But an owner with a priority ('!' and a number in its value, before the
--- label) enters before those at the end that have a smaller one, of which it passes 128 at most.
+-- label) enters before those at the end that have a smaller one, of which it passes 128 at most, among the last 2000
+-- tickets. Each of those that it passes has the ticket of the one behind it, so gaps stay where they are.
 --
 -- The queue is a hash: 'first' and 'last' are tickets, each ticket has an entry (its deadline by the
 -- server's clock in milliseconds, the TTL, the channel and the owner's value), and each owner its ticket.
@@ -82,24 +83,31 @@ elseif ticket and not (place and place >= next.first and place <= next.last) the
   redis.call('HDEL', queue, owner)
   return {stamp, 0}
 end
+-- Before anything is written: what is no counter is said by the server.
+local shown = redis.call('GET', fence) or '0'
 local passed = next.first
 place = place or next.last + 1
 last = math.max(next.last, place)
-local rank, end_of_line = ticket and 0 or priority(owner), place
-while rank > 0 and place > passed and end_of_line - place < 128 do
-  local before = redis.call('HGET', queue, string.format('%.0f', place - 1))
-  local its_owner = before and string.match(before, '^%d+ %S+ %S+ (.*)$')
-  if its_owner and priority(its_owner) >= rank then
-    break
+local rank, passes, ahead = ticket and 0 or priority(owner), 0, place - 1
+while rank > 0 and ahead >= passed and ahead > last - 2000 do
+  local tickets = {}
+  for number = ahead, math.max(passed, ahead - 99), -1 do
+    tickets[#tickets + 1] = string.format('%.0f', number)
   end
-  local moved = string.format('%.0f', place)
-  if its_owner then
-    redis.call('HSET', queue, moved, before)
-    redis.call('HSET', queue, its_owner, moved)
-  else
-    redis.call('HDEL', queue, moved)
+  local entries = redis.call('HMGET', queue, unpack(tickets))
+  for at, entry in ipairs(entries) do
+    local its_owner = entry and string.match(entry, '^%d+ %S+ %S+ (.*)$')
+    if its_owner and (passes == 128 or priority(its_owner) >= rank) then
+      rank = 0
+      break
+    elseif its_owner then
+      local behind = string.format('%.0f', place)
+      redis.call('HSET', queue, behind, entry)
+      redis.call('HSET', queue, its_owner, behind)
+      place, passes = ahead + 1 - at, passes + 1
+    end
   end
-  place = place - 1
+  ahead = ahead - #tickets
 end
 if place < passed then
   passed = place
@@ -144,5 +152,4 @@ if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 
   redis.call('APPEND', lock, '\0')
 end
 local left = redis.call('PTTL', lock)
-local shown = redis.call('GET', fence) or '0'
 return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, micros}

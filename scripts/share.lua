@@ -8,8 +8,7 @@
 --         has lost, while a quorum of others has it. For these: 3 the TTL in milliseconds; 4 the limit, 0
 --         without one; 5 the weight, 1 to 64; for the last two 6 the channel that the process hears, and 7
 --         for how many milliseconds the entry lives without a word; for the others, over
---         several servers, 6 the largest token that any of them has, or 0; 7 the owner whose turn it was, if there
---         was one: beside its share this owner is let in though others wait
+--         several servers, 6 the largest token that any of them has, or 0
 --         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
 --         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has; for 'downgrade' over
 --         several servers 5 the largest token that any of them has, or 0
@@ -164,7 +163,8 @@ local function draw(stays)
     return nil, counter
   end
   local token = math.max(tonumber(counter or '0') or 0, least or 0)
-  if token < 1000000000000000 or token >= 9007199254740991 then
+  -- A word that is no number may be read as one that is not itself: `nan`.
+  if not (token >= 1000000000000000 and token < 9007199254740991) then
     return mint(fence, micros)
   end
   local word = string.format('%.0f', token)
@@ -319,10 +319,6 @@ end
 
 local weight, mine = tonumber(ARGV[5]), limit and call('ZSCORE', shares, owner)
 mine = mine and tonumber(mine) >= now
-if limit == '0' and #ARGV > 7 and not mine and not enters then
-  local turn = call('ZSCORE', shares, ARGV[7])
-  mine = turn and tonumber(turn) >= now
-end
 if how == 'upgrade' then
   local from = ARGV[4]
   local score = limit == '0' and call('ZSCORE', shares, from)
@@ -403,6 +399,8 @@ if has_room and passed == place then
   return {stamp, 'granted', token}
 end
 
+-- Before the entry: what is no counter is said by the server.
+local shown = not has_room and call('GET', fence) or '0'
 if enters then
   local life = tonumber(ARGV[7])
   local want = ttl .. '/' .. its_limit .. '/' .. ARGV[5]
@@ -431,5 +429,4 @@ if limit and limit ~= '0' then
   local next = call('ZRANGEBYSCORE', shares, whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   left = next and tonumber(next) - now or 0
 end
-local shown, clock = call('GET', fence) or '0', time[1] * 1000000 + time[2]
-return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, clock}
+return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, micros}

@@ -56,8 +56,8 @@
 //! They carry out the commands and scripts of this crate as Redis 7.0 does, client tracking and expiry
 //! included; randomized tests of this crate compare them with a real one. A quorum of several
 //! ([`Server::several`]) has the restart quarantine, as always. A Cluster, Sentinels, replicas, TLS,
-//! passwords, eviction and `SCAN` (`Locker::list`) are not there, and lockers of `leasehold::blocking` do not get
-//! there. Use a real server for those, and to test the settings of your servers.
+//! passwords, eviction, `SCAN` (`Locker::list`) and databases other than 0 are not there, and lockers of
+//! `leasehold::blocking` do not get there. Use a real server for those, and to test the settings of your servers.
 //!
 //! # In your manifest
 //!

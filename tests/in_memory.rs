@@ -442,3 +442,35 @@ async fn a_lock_with_a_delay_is_kept_from_others_behind_a_crash() {
     let _guard = locker.lock("delayed").await.unwrap();
     assert!(Instant::now() >= crashed_at + HOUR);
 }
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_every_kind_are_seen_to_be_there() {
+    let server = Server::new();
+    let (ours, theirs) = (Process::new(), Process::new());
+    let locker = ours.locker(&server).await.unwrap();
+    let other = theirs.locker(&server).await.unwrap();
+    let guard = locker.lock("name").await.unwrap();
+    let waiting = tokio::spawn(async move { other.lock("name").await });
+    sleep(SECOND).await;
+    assert!(server.has("{name}:queue"), "a hash");
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert!(!server.has("{name}:queue"));
+    #[cfg(feature = "sharing")]
+    {
+        let reader = locker.read("shared").await.unwrap();
+        assert!(server.has("{shared}:shares"), "a sorted set");
+        drop(reader);
+        sleep(SECOND).await;
+        assert!(!server.has("{shared}:shares"));
+    }
+}
+
+/// They have one, as servers with `databases 1`.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_the_server_does_not_have_is_refused() {
+    let server = Server::new();
+    Locker::connect(&format!("{}/0", server.url())).await.unwrap();
+    let refused = Locker::connect(&format!("{}/1", server.url())).await.unwrap_err();
+    assert!(refused.to_string().contains("DB index is out of range"), "{refused}");
+}

@@ -6,10 +6,12 @@
 -- set or somebody else wrote it, is cut to the longest that one may have. `own` is the ticket of the waiter that asks,
 -- if there is one: it lives.
 --
--- Gaps are passed over 100 at a time. A queue without an entry, or whose 'first' or 'last' is no ticket (a whole number
--- up to 2^52), or that has far more gaps than any had, is deleted: so nobody's number is counted through, and a waiter
--- that was in it comes back with its next question. After 500 entries, or 2000 gaps, `again` is what the script
--- is to reply, with nothing done of what it was asked: who asked asks the same again at once, and goes on from there.
+-- Of gaps that are more than 100 the end is found by the names of all fields, where these are few, and the user may read
+-- them (HKEYS). Otherwise gaps are passed over 100 at a time, and a queue that has far more of them than any had is
+-- deleted, as is one without an entry, or whose 'first' or 'last' is no ticket (a whole number up to 2^52): so nobody's
+-- number is counted through, and a waiter that was in it comes back with its next question. After 500 entries, or 2000
+-- gaps, `again` is what the script is to reply, with nothing done of what it was asked: who asked asks the same again at
+-- once, and goes on from there.
 --
 -- It is given the queue's 'first' and 'last', as they are there. It gives back the first ticket and the last (1 and 0 where the queue is empty, and so deleted), and of the waiter at
 -- the first: the owner, the TTL, the limit and the weight of the share that it wants, if it wants one, the channel, and
@@ -49,7 +51,7 @@ local function next_waiter(queue, now, is_free, begun, ended, own)
       end
     else
       local fields, ahead, gaps = redis.call('HLEN', queue), {}, 1
-      if fields <= 2 or last - first > 100000 + 64 * fields then
+      if fields <= 2 then
         first, last = 1, 0
       elseif first < last then
         for number = first + 1, math.min(last, first + 100) do
@@ -59,6 +61,21 @@ local function next_waiter(queue, now, is_free, begun, ended, own)
         looked = looked + 24
         while gaps <= #ahead and not entries[gaps] do
           gaps = gaps + 1
+        end
+      end
+      if gaps > 100 then
+        local names = fields <= 2000 and redis.pcall('HKEYS', queue)
+        if names and not names.err then
+          local nearest = last + 1
+          for _, name in ipairs(names) do
+            local number = tonumber(name)
+            if number and number > first and number < nearest and name == string.format('%.0f', number) then
+              nearest = number
+            end
+          end
+          gaps, looked = nearest - first, looked + fields / 8
+        elseif last - first > 100000 + 64 * fields then
+          first, last = 1, 0
         end
       end
       first = first + gaps

@@ -98,11 +98,13 @@ fn question(purpose: Purpose<'_>, script: &Script, parameters: &[&[u8]]) -> mach
     }
 }
 
-/// Whether the server has changed what may be waited for: not where a latch or a barrier stays closed.
+/// Whether the server has changed what may be waited for: not where a latch or a barrier stays closed, but where a
+/// generation before it was let go.
 fn changes(reply: &Frame) -> bool {
     match reply {
         Frame::Array(items) => {
-            items.get(1).and_then(Frame::as_bytes).is_some_and(|word| word == "open")
+            let word = items.get(1).and_then(Frame::as_bytes);
+            word.is_some_and(|word| word == "open" || word == "caught up")
         }
         reply => is_stamp(reply),
     }

@@ -203,7 +203,6 @@ impl Party {
             Ok(seen.is_open().then_some(seen))
         };
         let opened = site.wait_until(&watch, left, ask).await?;
-        site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         let seen = match opened {
             Some(seen) => seen,
             None => {
@@ -211,6 +210,7 @@ impl Party {
                 site.in_limit(site.command_timeout(), look).await?
             }
         };
+        site.note(if seen.is_open() { "open" } else { "closed" }, began_at);
         Ok(self.passed(seen))
     }
 
@@ -234,9 +234,10 @@ impl Said {
             (b"closed", [Frame::Integer(generation @ 1..), Frame::Integer(-1)]) => {
                 Some(Self::Closed(number(generation)?, None))
             }
-            (b"closed", [Frame::Integer(generation @ 1..), Frame::Integer(left @ 1..)]) => {
-                Some(Self::Closed(number(generation)?, Some(u32::try_from(*left).ok()?)))
-            }
+            (
+                b"closed" | b"caught up",
+                [Frame::Integer(generation @ 1..), Frame::Integer(left @ 1..)],
+            ) => Some(Self::Closed(number(generation)?, Some(u32::try_from(*left).ok()?))),
             (b"other", [Frame::Integer(other @ 0..)]) => Some(Self::Other(*other)),
             _ => None,
         }

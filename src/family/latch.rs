@@ -146,11 +146,12 @@ impl Latch {
             Ok(progress.is_open().then_some(progress))
         };
         let opened = self.site.wait_until(&watch, within, ask).await?;
-        self.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
-        match opened {
-            Some(progress) => Ok(progress),
-            None => self.site.in_limit(self.site.command_timeout(), self.state()).await,
-        }
+        let progress = match opened {
+            Some(progress) => progress,
+            None => self.site.in_limit(self.site.command_timeout(), self.state()).await?,
+        };
+        self.site.note(if progress.is_open() { "open" } else { "closed" }, began_at);
+        Ok(progress)
     }
 
     async fn ask(

@@ -115,6 +115,8 @@ impl RateLimit {
     ///
     /// Tokens taken ahead are good for as long as as many take to come back. So, in any span of time, at
     /// most these are let through beside the burst and the rate's share of the span.
+    ///
+    /// Observers, metrics and traces hear of what servers answer, and not of each call that is served without them.
     #[must_use]
     pub fn prefetch(mut self, tokens: u32) -> Self {
         if let Err(wrong) = self.takeable(tokens) {

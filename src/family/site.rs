@@ -189,7 +189,8 @@ impl Site {
         self.timeout(limit, pin!(asked)).await.unwrap_or_else(late)
     }
 
-    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. It is asked once at least.
+    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. It is asked once at least; a
+    /// later question that has no answer by then is none.
     pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         watch: &Watch,
@@ -199,9 +200,8 @@ impl Site {
         let within = waitable(within);
         let until = clock::now().after(within);
         let (mut vigil, mut left) = (Vigil::new(watch), within);
+        let mut found = self.in_limit(left, ask()).await?;
         loop {
-            vigil.rearm();
-            let found = self.in_limit(left, ask()).await?;
             left = until.since(clock::now());
             if found.is_none() && !left.is_zero() {
                 vigil.rest(left).await.map_err(|closed| self.shut_down(closed))?;
@@ -210,6 +210,8 @@ impl Site {
             if found.is_some() || left.is_zero() {
                 return Ok(found);
             }
+            vigil.rearm();
+            found = self.timeout(left, pin!(ask())).await.unwrap_or(Ok(None))?;
         }
     }
 

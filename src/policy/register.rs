@@ -7,7 +7,7 @@
 //! 2. An attempt that has q promises looks at what these servers had accepted ([`Reading`]). If that is
 //!    nothing, it does its work, and the result is its value. Otherwise its value is the one with the highest
 //!    token.
-//! 3. A server accepts a value under a token only while it has promised no larger token.
+//! 3. A server accepts a value under a token only while that is the last one that it has promised.
 //! 4. A value is *decided* once q servers have accepted it under one token. Only then is anybody told.
 //!
 //! *Claim.* All decided values are the same. *Proof.* Let v be decided under t, and u be the smallest token
@@ -25,7 +25,8 @@
 //! hand: it writes that only where it reads nothing else.
 //!
 //! Nothing in it speaks of clocks or leases. As with the ballot ([`super::Ballot`]), quorums share k + 1
-//! servers, so k of them may forget. A server that forgot accepts nothing before it has promised something.
+//! servers, so k of them may forget. A promise for which nothing was accepted ends with its key, and a caller whose clock is
+//! behind may have a smaller token promised then. What comes late under the larger one is refused, by rule 3.
 //!
 //! The value may also be one that changes, as a counter does: an attempt with q promises writes the next value in
 //! the place of the present one. Then each value follows from the one before it, and no two follow from the same

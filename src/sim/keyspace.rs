@@ -76,6 +76,7 @@ impl Keyspace {
     }
 
     /// The value under a key, without touching it.
+    #[cfg(test)]
     pub(crate) fn peek(&self, key: &[u8]) -> Option<Bytes> {
         let now = self.now_ms();
         match self.entries.get(key) {
@@ -86,6 +87,12 @@ impl Keyspace {
             }
             _ => None,
         }
+    }
+
+    /// Whether there is anything under a key, without touching it.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        let now = self.now_ms();
+        self.entries.get(key).is_some_and(|entry| entry.expires_at.is_none_or(|at| now <= at))
     }
 
     /// Deletes whatever has expired.
@@ -134,6 +141,7 @@ impl Keyspace {
             ("HGET", [key, field]) => self.field(key, field),
             ("HMGET", [key, fields @ ..]) if !fields.is_empty() => self.several(key, fields),
             ("HLEN", [key]) => self.fields(key),
+            ("HKEYS", [key]) => self.names(key),
             ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
                 self.set_fields(key, fields)
             }

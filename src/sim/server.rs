@@ -193,9 +193,16 @@ impl Server {
     }
 
     /// The value under a key now, without touching it.
+    #[cfg(test)]
     pub(crate) fn peek(&mut self, key: &[u8]) -> Option<Bytes> {
         self.catch_up();
         self.keyspace.peek(key)
+    }
+
+    /// Whether there is anything under a key now, without touching it.
+    pub(crate) fn has(&mut self, key: &[u8]) -> bool {
+        self.catch_up();
+        self.keyspace.has(key)
     }
 
     /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
@@ -222,7 +229,8 @@ impl Server {
         let ok = || Frame::Simple("OK".into());
         let reply = match (&verb[..], &words[1..]) {
             (b"HELLO", _) => self.hello(),
-            (b"SELECT", _) => ok(),
+            (b"SELECT", [index]) if index == "0" => ok(),
+            (b"SELECT", [_]) => error("ERR DB index is out of range"),
             (b"ECHO", [text]) => Frame::Bulk(text.clone()),
             (b"CLIENT", [what, words @ ..]) => session.client(what, words),
             (b"SUBSCRIBE", [channel]) => {

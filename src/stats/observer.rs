@@ -143,7 +143,7 @@ pub enum Event<'a> {
         /// How much longer it grants nothing new.
         left: Duration,
     },
-    /// A limit, or another primitive beside locks, has answered.
+    /// A limit, or another primitive beside locks, has answered; of a limit with `RateLimit::prefetch`, a server has.
     #[non_exhaustive]
     Answered {
         /// Which primitive.

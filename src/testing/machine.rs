@@ -90,7 +90,7 @@ impl Machine {
     }
 
     pub(super) fn has(&self, key: &[u8]) -> bool {
-        self.state().server.peek(key).is_some()
+        self.state().server.has(key)
     }
 
     pub(super) fn lose(&self, key: &[u8]) {

@@ -1,15 +1,15 @@
 //! What there is beside locks, on the paused clock.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::ErrorKind;
-use leasehold::barriers::LatchState;
+use leasehold::barriers::{Generation, LatchState};
 use leasehold::limits::{Allowance, Rate, Reservation};
 use leasehold::once::{JobOutcome, RequestOutcome, Slot};
 use leasehold::testing::{Process, Server};
+use leasehold::{ErrorKind, Event};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::{HOUR, SECOND, quorum};
@@ -87,6 +87,98 @@ async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
     assert!(latch.count_down("two").await.unwrap().is_open());
     assert!(waiting.await.unwrap().unwrap().is_open());
     assert_eq!(Instant::now(), before);
+}
+
+/// One of them brings word of a generation that the server has forgotten.
+#[tokio::test(start_paused = true)]
+async fn parties_of_one_process_are_let_go_at_once_by_what_it_brings_itself() {
+    let server = Server::new();
+    let barrier = server.locker().await.unwrap().barrier("x", 2);
+    let (mut one, mut other) = (barrier.party("one"), barrier.party("other"));
+    assert!(!one.arrive().await.unwrap().is_open());
+    assert!(other.arrive().await.unwrap().is_open());
+    server.restart_empty();
+    let waiting = tokio::spawn(async move { one.wait(HOUR).await });
+    sleep(SECOND).await;
+    assert!(!waiting.is_finished());
+    let before = Instant::now();
+    assert!(!other.arrive().await.unwrap().is_open());
+    assert!(waiting.await.unwrap().unwrap().is_open());
+    assert_eq!(Instant::now(), before);
+}
+
+/// It asks again because its connection ended. What it asks last says how far the latch is.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_the_end_of_a_wait_cuts_off_is_no_failure() {
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let latch = locker.latch("x", 2);
+    let mut party = locker.barrier("x", 2).party("a");
+    for is_latch in [true, false] {
+        let waited = async {
+            match is_latch {
+                true => latch.wait(SECOND).await.map(LatchState::is_open),
+                false => party.wait(SECOND).await.map(Generation::is_open),
+            }
+        };
+        let (is_open, ()) = tokio::join!(waited, async {
+            sleep(SECOND * 9 / 10).await;
+            server.restart();
+            server.hang();
+            sleep(SECOND / 5).await;
+            server.resume();
+        });
+        assert!(!is_open.unwrap());
+    }
+}
+
+/// The last question is asked when the wait is over.
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_told_to_observers_once_as_to_its_caller() {
+    let (server, ours, theirs) = (Server::new(), Process::new(), Process::new());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let builder = ours.builder(&server).observer(move |event: &Event<'_>| {
+        if let Event::Answered { outcome, .. } = event {
+            hears.lock().unwrap().push(*outcome);
+        }
+    });
+    let (locker, others) =
+        (builder.connect().await.unwrap(), theirs.locker(&server).await.unwrap());
+    let told = || std::mem::take(&mut *heard.lock().unwrap());
+    let (half, tick) = (SECOND / 2, SECOND / 20);
+
+    let (latch, its) = (locker.latch("x", 1), others.latch("x", 1));
+    let (opened, ()) = tokio::join!(latch.wait(SECOND), async {
+        sleep(half).await;
+        ours.cut_off(&server);
+        its.count_down("a").await.unwrap();
+        sleep(half + tick).await;
+        ours.rejoin(&server);
+    });
+    assert!(opened.unwrap().is_open());
+    assert_eq!(told(), ["open"]);
+
+    let mut party = locker.barrier("x", 2).party("a");
+    let mut other = others.barrier("x", 2).party("b");
+    let (opened, ()) = tokio::join!(party.wait(SECOND), async {
+        sleep(half).await;
+        ours.cut_off(&server);
+        other.arrive().await.unwrap();
+        sleep(half + tick).await;
+        ours.rejoin(&server);
+    });
+    assert!(opened.unwrap().is_open());
+    assert_eq!(told(), ["arrived", "open"]);
+
+    let closed = locker.latch("closed", 1);
+    assert!(!closed.wait(tick).await.unwrap().is_open());
+    let (failed, ()) = tokio::join!(closed.wait(SECOND), async {
+        sleep(half).await;
+        server.hang();
+    });
+    assert!(failed.is_err());
+    assert_eq!(told(), ["closed", "failed"]);
 }
 
 /// Servers that hang take a little time each, and not that of a command; one that answers is not held up by them.

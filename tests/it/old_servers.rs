@@ -263,6 +263,7 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
         ("HDEL", 2, &["''"]),
         ("HDEL", 3, &[]),
         ("HLEN", 1, &[]),
+        ("HKEYS", 1, &[]),
         ("APPEND", 2, &["'\\0'"]),
         ("PUBSUB", 2, &["'NUMSUB'"]),
         ("PUBLISH", 2, &[]),

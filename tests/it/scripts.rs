@@ -17,6 +17,10 @@ const REPAIR: &str = include_str!("../../scripts/repair.lua");
 const SEIZE: &str = include_str!("../../scripts/seize.lua");
 const TAKE: &str = include_str!("../../scripts/take.lua");
 const MINT: &str = include_str!("../../scripts/mint.lua");
+const BEGIN: &str = include_str!("../../scripts/begin.lua");
+const SETTLE: &str = include_str!("../../scripts/settle.lua");
+const PROMISE: &str = include_str!("../../scripts/promise.lua");
+const ACCEPT: &str = include_str!("../../scripts/accept.lua");
 
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:queue"];
 
@@ -384,28 +388,82 @@ fn words_or_yes(said: &Said) -> String {
 /// 300 waits that ran out were enough for a lock to lie free.
 #[test]
 fn gaps_keep_nobody_from_a_free_lock() {
-    let server = RedisServer::start();
-    let _heard = subscribe(&server);
+    let lacking = RedisServer::builder().arg("--rename-command").arg("HKEYS").arg("");
+    let (server, lacking) = (RedisServer::start(), lacking.start());
+    let _heard = [&server, &lacking].map(subscribe);
     let holder = format!("{:032x}~", 7);
-    for gaps in [1, 129, 300, 800, 5000] {
+    let (few, many) = ([1, 129, 300, 800, 5000], [150_000, 4_000_000_000_u64]);
+    let cases = few.into_iter().flat_map(|gaps| [(&lacking, gaps), (&server, gaps)]);
+    for (server, gaps) in cases.chain(many.map(|gaps| (&server, gaps))) {
         server.cli(&["FLUSHALL"]);
         server.cli(&["SET", "k", &holder, "PX", "90000"]);
-        wait(&server, "one", "enter");
+        wait(server, "one", "enter");
         // As if that many had entered behind the first, and left.
         let ticket = (gaps + 1).to_string();
         server.cli(&["HSET", KEYS[2], "last", &ticket]);
-        wait(&server, "two", "enter");
-        release(&server, &["one", "leave"]);
-        assert_eq!(until_done(|| release(&server, &[&holder, ""])), Said::Yes);
-        assert_eq!(get(&server, "k"), "two", "{gaps} gaps");
-        assert!(!exists(&server, KEYS[2]));
+        wait(server, "two", "enter");
+        release(server, &["one", "leave"]);
+        assert_eq!(until_done(|| release(server, &[&holder, ""])), Said::Yes);
+        assert_eq!(get(server, "k"), "two", "{gaps} gaps");
+        assert!(!exists(server, KEYS[2]));
         // A queue of gaps alone, as the last to leave it leaves it.
         server.cli(&["HSET", KEYS[2], "first", "1", "last", &ticket]);
         server.cli(&["DEL", "k"]);
-        assert_ne!(words_or_yes(&ask(&server, "fair", "turn")), "queued", "{gaps} gaps");
+        assert_ne!(words_or_yes(&ask(server, "fair", "turn")), "queued", "{gaps} gaps");
         server.cli(&["DEL", "k"]);
         server.cli(&["HSET", KEYS[2], "first", "1", "last", &ticket]);
-        assert_eq!(words(&wait(&server, "new", "enter"))[0], "granted", "{gaps} gaps");
+        assert_eq!(words(&wait(server, "new", "enter"))[0], "granted", "{gaps} gaps");
+    }
+}
+
+/// Those of waits that ran out are none of them.
+#[test]
+fn a_priority_passes_128_waiters_and_places_without_one() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", &format!("{:032x}~", 7), "PX", "90000"]);
+    for number in 0..130 {
+        wait(&server, &format!("{number:032x}~!1"), "enter");
+    }
+    server.cli(&["HSET", KEYS[2], "last", "1500"]);
+    let before = |number: u64, priority: u8| {
+        words(&wait(&server, &format!("{number:032x}~!{priority}"), "enter"))[4].clone()
+    };
+    assert_eq!(before(1000, 1), "1500", "it passes nobody");
+    server.cli(&["HDEL", KEYS[2], "1501", &format!("{:032x}~!1", 1000)]);
+    assert_eq!(before(1001, 2), "2");
+    assert_eq!(waiting(&server), 131);
+}
+
+/// The server says so, and the queue is as it was.
+#[test]
+fn who_would_wait_where_the_counter_is_none_is_told_and_leaves_nothing() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", "other", "PX", "90000"]);
+    server.cli(&["RPUSH", "{k}:fence", "x"]);
+    let said = wait(&server, "me", "enter");
+    assert!(matches!(&said, Said::Error(text) if text.contains("WRONGTYPE")), "{said:?}");
+    assert!(!exists(&server, KEYS[2]));
+}
+
+#[test]
+fn a_full_server_has_work_that_is_under_way_extended_and_finished() {
+    let server = RedisServer::start();
+    let (one, agreed) = (["{k}:idempotent"], ["{a}:idempotent"]);
+    let token = micros(&server).to_string();
+    let begun = eval(&server, BEGIN, &one, &["owner", "1 f", "60000", "90000"]);
+    assert_eq!(words(&begun)[0], "started");
+    let promised = ["owner", "f", "60000", "90000", &token, "vote"];
+    assert_eq!(words(&eval(&server, PROMISE, &agreed, &promised))[0], "promised");
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for (how, result) in [("extend", ""), ("finish", "result")] {
+        let settled = ["owner", how, "60000", "90000", result];
+        assert_eq!(eval(&server, SETTLE, &one, &settled), Said::Yes, "{how}");
+        let accepted = ["owner", how, "60000", "90000", &token, "f", result];
+        assert_eq!(eval(&server, ACCEPT, &agreed, &accepted), Said::Yes, "{how}");
+    }
+    for key in one.iter().chain(&agreed) {
+        assert!(get(&server, key).ends_with("result"));
+        assert!((80_000..=90_000).contains(&pttl(&server, key)));
     }
 }
 

@@ -12,17 +12,19 @@ fn replies_are_read_as_the_scripts_head_says() {
     assert_eq!(Said::read(&said(&["open", "4"])), Some(Said::Open(4)));
     assert_eq!(Said::read(&said(&["closed", "4", "2"])), Some(Said::Closed(4, Some(2))));
     assert_eq!(Said::read(&said(&["closed", "4", "-1"])), Some(Said::Closed(4, None)));
+    assert_eq!(Said::read(&said(&["caught up", "4", "2"])), Some(Said::Closed(4, Some(2))));
     assert_eq!(Said::read(&said(&["other", "7"])), Some(Said::Other(7)));
 }
 
 /// Safety rule 13.
 #[test]
 fn replies_that_the_script_cannot_give_let_nobody_go() {
-    let strange: [&[&str]; 8] = [
+    let strange: [&[&str]; 9] = [
         &["open"],
         &["open", "0"],
         &["open", "1", "1"],
         &["closed", "1"],
+        &["caught up", "4", "-1"],
         &["closed", "1", "0"],
         &["closed", "0", "1"],
         &["other"],

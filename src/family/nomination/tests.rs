@@ -153,10 +153,11 @@ fn the_highest_priority_is_next_and_of_equals_the_one_that_waits_longest() {
 fn known_bugs_are_found() {
     let bugs = [
         ("priority(its_owner) >= rank", "priority(its_owner) > rank"),
-        ("redis.call('HSET', queue, its_owner, moved)", ""),
+        ("redis.call('HSET', queue, its_owner, behind)", ""),
+        ("redis.call('HSET', queue, behind, entry)", ""),
         ("last = math.max(next.last, place)", "last = next.last"),
         ("if ticket or others then", "if ticket then"),
-        ("redis.call('HDEL', queue, moved)", ""),
+        ("place, passes = ahead + 1 - at, passes + 1", "place, passes = ahead, passes + 1"),
         ("'^[%x~+@]*!(%d+)'", "'!(%d+)$'"),
         ("redis.call('HDEL', KEYS[1], ticket)", ""),
         ("redis.call('HSET', KEYS[1], 'first', front)", ""),
@@ -167,6 +168,17 @@ fn known_bugs_are_found() {
         let finds = |priorities| search(Race::new(priorities, Some(bug))).is_err();
         assert!(PRIORITIES.into_iter().any(finds), "{bug:?}");
     }
+}
+
+/// They are those of waits that ran out.
+#[test]
+fn a_priority_is_not_spent_on_empty_places() {
+    let mut race = Race::new([0, 1, 0, 0], None).enter(0).unwrap();
+    race.server.keyspace.run(&["HSET", KEYS[2], "last", "201"].map(Into::into));
+    let mut race = race.enter(1).unwrap();
+    race.server.keyspace.run(&["DEL", KEYS[0]].map(Into::into));
+    race.is_held = false;
+    race.asked(1, "beat").unwrap();
 }
 
 /// Its process may be gone.

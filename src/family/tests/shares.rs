@@ -546,12 +546,12 @@ fn known_bugs_are_found() {
             "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
             "more permits",
         ),
-        // A candidate with a priority was written over a sharer's place in the queue.
+        // A candidate with a priority took a sharer's place in the queue for an empty one.
         (
             passed,
-            "before and string.match(before, '^%d+ %S+ %S+ (.*)$')",
-            "before and string.match(before, '^%d+ %d+ %S+ (.*)$')",
-            "nobody who waits",
+            "entry and string.match(entry, '^%d+ %S+ %S+ (.*)$')",
+            "entry and string.match(entry, '^%d+ %d+ %S+ (.*)$')",
+            "overtaken",
         ),
         // Redisson's #7098: a renewal brings back a share that has ended.
         (

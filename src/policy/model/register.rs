@@ -21,6 +21,9 @@ pub(super) struct Bounds {
     pub(super) slots: Option<[u8; ATTEMPTS_MAX]>,
     /// The second attempt is the first one's other proposal, once that has done its work: it writes the same.
     pub(super) repeats: bool,
+    /// Keys in which nothing was accepted end, on all servers at once and as often as they like. What was asked for by
+    /// then comes to nothing, and results come late.
+    pub(super) ends: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +39,12 @@ pub(super) enum Rule {
     TellsAtOnce,
     /// A server accepts a value although it has promised a larger token.
     AcceptsBelow,
+    /// A server accepts a value under a token that it has not promised, or has forgotten, above the one that it has.
+    AcceptsAbove,
     /// A server answers a proposal and forgets that it promised.
     ForgetsThePromise,
+    /// A server promises a token below one that it has promised.
+    PromisesBelow,
     /// Promises to q - 1 servers are enough.
     OneTooFew,
 }
@@ -58,6 +65,8 @@ struct Letter {
 struct Server {
     /// The largest token that it has promised; 0 for one that knows nothing.
     promised: u8,
+    /// The attempt, counted from 1, that has its promise.
+    owner: u8,
     /// As [`Letter::seen`].
     accepted: u8,
     has_lost: bool,
@@ -76,6 +85,8 @@ struct Attempt {
     is_writing: bool,
     /// Its value is decided, or was when it asked.
     is_told: bool,
+    /// It has done its work, and the keys with its promises have ended.
+    is_late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +104,7 @@ pub(super) enum Step {
     Read { attempt: usize, value: u8 },
     Accept { attempt: usize, server: usize },
     Forget(usize),
+    End,
 }
 
 impl fmt::Display for Step {
@@ -115,6 +127,7 @@ impl fmt::Display for Step {
                 write!(f, "server {} accepts the value of attempt {}", server + 1, attempt + 1)
             }
             Self::Forget(server) => write!(f, "server {} forgets everything", server + 1),
+            Self::End => write!(f, "the keys of all servers end"),
         }
     }
 }
@@ -163,12 +176,13 @@ impl<const N: usize> Registering<N> {
     /// `scripts/promise.lua`, and the client that reads the answer.
     fn promise(&self, state: &Registers<N>, a: usize, s: usize) -> Option<Found<N>> {
         let (attempt, server) = (state.attempts[a], state.servers[s]);
-        if server.letters[a].has_promised || attempt.token <= server.promised {
+        let is_below = attempt.token <= server.promised && self.rule != Rule::PromisesBelow;
+        if server.letters[a].has_promised || is_below {
             return None;
         }
         let mut next = *state;
         if self.rule != Rule::ForgetsThePromise {
-            next.servers[s].promised = attempt.token;
+            (next.servers[s].promised, next.servers[s].owner) = (attempt.token, number(a));
         }
         // Once it has its value, it reads no further answer.
         let seen = if attempt.value == 0 { server.accepted } else { 0 };
@@ -242,19 +256,48 @@ impl<const N: usize> Registering<N> {
     /// completes a quorum, the earliest moment at which anybody could be told.
     fn accept(&self, state: &Registers<N>, a: usize, s: usize) -> Option<Found<N>> {
         let (attempt, server) = (state.attempts[a], state.servers[s]);
-        let is_refused = server.promised > attempt.token && self.rule != Rule::AcceptsBelow;
-        let knows_nothing = server.promised == 0 && self.rule != Rule::ForgetsThePromise;
-        if server.letters[a].has_accepted || is_refused || knows_nothing {
+        let knows_nothing = server.promised == 0;
+        let is_refused = match self.rule {
+            Rule::AcceptsBelow => knows_nothing,
+            Rule::AcceptsAbove => knows_nothing || server.promised > attempt.token,
+            Rule::ForgetsThePromise => server.promised > attempt.token,
+            _ => (server.promised, server.owner) != (attempt.token, number(a)),
+        };
+        if server.letters[a].has_accepted || is_refused {
             return None;
         }
         let mut next = *state;
         next.servers[s].promised = attempt.token.max(server.promised);
+        next.servers[s].owner = number(a);
         next.servers[s].accepted = number(a);
         next.servers[s].letters[a].has_accepted = true;
         if self.is_decided(&next, a) || self.rule == Rule::TellsAtOnce {
             next.attempts[a].is_told = true;
         }
         Some((Step::Accept { attempt: a, server: s }, next))
+    }
+
+    /// The keys of all servers end, if nothing was accepted.
+    fn end(&self, state: &Registers<N>) -> Option<Found<N>> {
+        let is_empty = state.servers.iter().all(|server| server.accepted == 0);
+        let is_any = state.servers.iter().any(|server| server.promised > 0);
+        if !(self.bounds.ends && is_empty && is_any) {
+            return None;
+        }
+        let mut next = *state;
+        for (a, attempt) in next.attempts.iter_mut().enumerate() {
+            let has_worked = attempt.value > 0;
+            if has_worked {
+                attempt.is_late = true;
+            } else {
+                *attempt = Attempt::default();
+            }
+            for server in &mut next.servers {
+                (server.promised, server.owner) = (0, 0);
+                server.letters[a] = Letter { has_promised: has_worked, ..Letter::default() };
+            }
+        }
+        Some((Step::End, next))
     }
 
     /// Of a register that is written once.
@@ -269,7 +312,8 @@ impl<const N: usize> Registering<N> {
         let all = || state.attempts.iter().enumerate();
         let decided = all().filter(|(a, _)| self.is_decided(state, *a));
         let decided = decided.map(|(_, attempt)| attempt.token).min()?;
-        let mut worked = all().filter(|(a, attempt)| attempt.value == number(*a));
+        let mut worked =
+            all().filter(|(a, attempt)| attempt.value == number(*a) && !attempt.is_late);
         let is_above = worked.any(|(_, attempt)| attempt.token > decided);
         is_above.then_some("an attempt works above the token of a decided result")
     }
@@ -323,6 +367,7 @@ impl<const N: usize> Model for Registering<N> {
                 }
             }
         }
+        found.extend(self.end(state));
         let has_lost = state.servers.iter().filter(|server| server.has_lost).count();
         for (s, server) in state.servers.iter().enumerate() {
             if s > 0 && *server == state.servers[s - 1] {
@@ -337,7 +382,7 @@ impl<const N: usize> Model for Registering<N> {
             if server.promised > 0 && (server.has_lost || has_lost < self.bounds.losses) {
                 let mut next = *state;
                 let forgot = &mut next.servers[s];
-                (forgot.promised, forgot.accepted, forgot.has_lost) = (0, 0, true);
+                (forgot.promised, forgot.owner, forgot.accepted, forgot.has_lost) = (0, 0, 0, true);
                 found.push((Step::Forget(s), next));
             }
         }

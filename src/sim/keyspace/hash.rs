@@ -33,6 +33,12 @@ impl Keyspace {
         Ok(count(self.hash(key)?.map_or(0, BTreeMap::len)))
     }
 
+    /// The fields' names, sorted, as Redis has them for scripts.
+    pub(super) fn names(&mut self, key: &Bytes) -> Reply {
+        let names = self.hash(key)?.into_iter().flat_map(BTreeMap::keys);
+        Ok(Frame::Array(names.cloned().map(Frame::Bulk).collect()))
+    }
+
     /// Sets fields, each of which is followed by its value.
     pub(super) fn set_fields(&mut self, key: &Bytes, pairs: &[Bytes]) -> Reply {
         let expires_at = match self.live(key) {

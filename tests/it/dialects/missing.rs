@@ -15,7 +15,7 @@ const LONG: Duration = Duration::from_secs(3600);
 const WAITS: Duration = Duration::from_secs(10);
 
 /// Every command that the library or its scripts call.
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 40] = [
     "APPEND",
     "ASKING",
     "AUTH",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 39] = [
     "HDEL",
     "HELLO",
     "HGET",
+    "HKEYS",
     "HLEN",
     "HMGET",
     "HSET",

@@ -328,6 +328,23 @@ fn a_waiter_keeps_its_place_while_the_server_is_full() {
     }
 }
 
+/// Lua reads `nan` as a number, which is neither small nor large.
+#[test]
+fn a_counter_that_is_no_number_is_said_to_be_none_and_nobody_waits_for_it() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    take(&mut client, 1, "60000", "0", "1");
+    for word in ["nan", "-nan", "inf", "x"] {
+        client.call(&["SET", KEYS[1], word]);
+        assert!(take(&mut client, 2, "60000", "0", "1")[0].starts_with("FENCE"), "{word}");
+    }
+    client.call(&["FLUSHALL"]);
+    client.call(&["SET", "k", &owner(9), "PX", "60000"]);
+    client.call(&["RPUSH", KEYS[1], "x"]);
+    assert!(wait(&mut client, 1, "enter", "0")[0].contains("WRONGTYPE"));
+    assert!(!exists(&mut client, KEYS[2]), "it has not entered");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Take { who: usize, ttl: &'static str, weight: u8 },
