@@ -273,10 +273,13 @@ impl Watch {
         if asked.any(|(server, answer)| answer.is_err() && named.contains(server)) {
             self.patience = (2 * self.patience).min(self.opening.within.max(ROLE_WITHIN));
         }
-        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| {
-            let Ok(Ok((role, line))) = answer else { return Role::Silent };
-            self.asked.push((address.clone(), line));
-            role
+        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| match answer {
+            Ok(Ok((role, line))) => {
+                self.asked.push((address.clone(), line));
+                role
+            }
+            Ok(Err(why)) if why.is_refused_dial() => Role::Refused,
+            _ => Role::Silent,
         };
         servers.iter().zip(answers).map(heard).collect()
     }

@@ -15,13 +15,15 @@
 //! - An equal or older configuration never ousts a server that says that it is a master. One that
 //!   says that it is a replica gives way to any; one that is silent, to what more than half of the
 //!   Sentinels say.
-//! - A master that is silent, and down for a Sentinel too, gives way to the only one of its
-//!   replicas that says that it is a master: the Sentinels will say so up to a second later.
+//! - A master that refuses connections, and is down for a Sentinel too, gives way to the only one of
+//!   its replicas that says that it is a master: the Sentinels will say so up to a second later.
 //! - Where the server that was left may still be a master, the new one is given the time in which all
 //!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
 //!   there at once, and are lost if it has never heard of them.
-//! - A server may be a master where it says so, and where it is silent though no Sentinel has said
-//!   that it is down: it may be silent for this client alone, or for half a second.
+//! - A server may be a master where it says so, and where it is silent, though Sentinels call it down:
+//!   it may have stood still and go on, or be cut off from them and from this client alone. Only one
+//!   that refuses connections, and is down for a Sentinel, is a process that has ended. So a master
+//!   whose host is gone costs that second and [`SETTLING`] more than one that was killed.
 //!
 //! Pure: words, roles and moments come in as arguments, what to do next comes out.
 
@@ -55,6 +57,8 @@ pub(crate) enum Role {
     Replica,
     /// It did not answer.
     Silent,
+    /// Nothing listens there: as of a process that has ended.
+    Refused,
 }
 
 /// What to do next.
@@ -199,17 +203,17 @@ impl<A: Clone + Eq> Mastership<A> {
         is_newer: bool,
         now: Moment,
     ) -> Step<A> {
-        let has_rival = match evidence.role(followed) {
+        let role = evidence.role(followed);
+        match role {
             Some(Role::Master) if !is_newer => return Step::Stay,
-            Some(Role::Master) => true,
-            Some(Role::Replica) => false,
+            Some(Role::Master | Role::Replica) => {}
             // The Sentinel may be one that knows nothing of the newest failover.
             _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
                 return Step::AskAgain;
             }
-            // Where it is silent, it may be so for this process alone.
-            _ => !self.is_down,
-        };
+            _ => {}
+        }
+        let has_rival = may_be_master(role, self.is_down);
         let is_master = evidence.role(&other.master) == Some(Role::Master);
         if !is_master || has_rival && !self.is_confirmed(evidence, &other.master, now) {
             return Step::AskAgain;
@@ -228,7 +232,7 @@ impl<A: Clone + Eq> Mastership<A> {
         2 * votes > self.sentinels || votes == evidence.words.len() || now.since(since) >= LASTING
     }
 
-    /// The replica that has taken the place of a master that is gone, before a Sentinel says so.
+    /// The replica that has taken the place of a master that has ended, before a Sentinel says so.
     fn replica(&self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
         let is_down =
             |word: &Word<A>| word.is_down && word.master == *followed && word.watched == *followed;
@@ -237,7 +241,7 @@ impl<A: Clone + Eq> Mastership<A> {
         }
         match evidence.role(followed) {
             None => return Some(Step::Look(vec![followed.clone()])),
-            Some(Role::Silent) => {}
+            Some(Role::Refused) => {}
             Some(_) => return None,
         }
         let Some(replicas) = &evidence.replicas else { return Some(Step::AskForReplicas) };
@@ -273,15 +277,22 @@ fn first<A: Clone + Eq>(evidence: &Evidence<A>) -> Step<A> {
     let chosen = evidence.newest(is_master).unwrap_or(newest);
     let is_down =
         |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
-    let may_be_master = |server: &A| match evidence.role(server) {
-        Some(Role::Master) => true,
-        Some(Role::Silent) | None => !is_down(server),
-        Some(Role::Replica) => false,
+    let is_rival = |server: &A| {
+        *server != chosen.master && may_be_master(evidence.role(server), is_down(server))
     };
-    let has_rival =
-        named.into_iter().any(|server| *server != chosen.master && may_be_master(server));
+    let has_rival = named.into_iter().any(is_rival);
     let Word { master, epoch, .. } = chosen.clone();
     Step::Follow(Successor { master, epoch, has_rival })
+}
+
+/// Whether a server may take writes of others, by what it said to this client and whether a Sentinel
+/// calls it down.
+fn may_be_master(role: Option<Role>, is_down: bool) -> bool {
+    match role {
+        Some(Role::Replica) => false,
+        Some(Role::Refused) => !is_down,
+        Some(Role::Master | Role::Silent) | None => true,
+    }
 }
 
 #[cfg(test)]

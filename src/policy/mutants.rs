@@ -87,6 +87,7 @@ pub(crate) enum Mutant {
     WatchedIsFollowed,
     NotSettled,
     SilentIsDead,
+    RefusedIsDead,
     // What the grace after a failover has to withstand: it is searched, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
@@ -107,12 +108,13 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 5] = [
+    pub(crate) const OF_SENTINELS: [Self; 6] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
         Self::NotSettled,
         Self::SilentIsDead,
+        Self::RefusedIsDead,
     ];
 
     /// Whether this thread's library has this bug.

@@ -1,5 +1,5 @@
 use super::super::mutants::{self, Mutant};
-use super::world::{Case, Named, search};
+use super::world::{Case, Named, Old, search};
 use super::*;
 
 const OLD: char = 'o';
@@ -52,32 +52,37 @@ fn a_newer_master_beside_the_old_one_counts_once_the_word_is_confirmed() {
 
 #[test]
 fn a_server_that_is_no_master_any_more_gives_way_at_once() {
-    for old in [Role::Replica, Role::Silent] {
+    for old in [Role::Replica, Role::Refused] {
         let roles = [(OLD, old), (NEW, Role::Master)];
         let words = [leads(2), word(1, OLD)];
         assert_eq!(following().next(&evidence(&words, &roles), at(0)), successor(false));
     }
 }
 
-/// A server may be silent for one client alone, or for a moment: others go on with it.
+/// A server may be silent for one client alone, or for a moment, also where Sentinels call it down:
+/// others go on with it. So may one be that refuses connections, where no Sentinel does.
 #[test]
-fn a_silent_server_that_no_sentinel_calls_down_may_be_a_master() {
-    let silent = [(OLD, Role::Silent), (NEW, Role::Master)];
-    let leads = Word { is_down: false, ..leads(2) };
-    let mut mastership = following();
-    let words = [leads.clone(), word(1, OLD)];
-    assert_eq!(mastership.next(&evidence(&words, &silent), at(0)), Step::AskAgain);
-    assert_eq!(mastership.next(&evidence(&[leads, word(2, NEW)], &silent), at(1)), successor(true));
+fn a_server_that_does_not_answer_may_be_a_master_unless_it_has_ended() {
+    for (old, is_down) in [(Role::Silent, false), (Role::Silent, true), (Role::Refused, false)] {
+        let roles = [(OLD, old), (NEW, Role::Master)];
+        let leads = Word { is_down, ..leads(2) };
+        let mut mastership = following();
+        let words = [leads.clone(), word(1, OLD)];
+        assert_eq!(mastership.next(&evidence(&words, &roles), at(0)), Step::AskAgain);
+        let words = [leads, word(2, NEW)];
+        assert_eq!(mastership.next(&evidence(&words, &roles), at(1)), successor(true));
+    }
     // It was called down while it was watched, and has not answered since.
+    let refused = [(OLD, Role::Refused), (NEW, Role::Master)];
     let down = [Word { is_down: true, ..word(1, OLD) }];
     let after = [word(2, NEW)];
     let mut mastership = following();
-    assert_eq!(mastership.next(&evidence(&down, &silent[..1]), at(0)), Step::AskForReplicas);
-    assert_eq!(mastership.next(&evidence(&after, &silent), at(1)), successor(false));
+    assert_eq!(mastership.next(&evidence(&down, &refused[..1]), at(0)), Step::AskForReplicas);
+    assert_eq!(mastership.next(&evidence(&after, &refused), at(1)), successor(false));
     let mut mastership = following();
-    mastership.next(&evidence(&down, &silent[..1]), at(0));
+    mastership.next(&evidence(&down, &refused[..1]), at(0));
     mastership.next(&evidence(&down, &BOTH), at(1));
-    assert_eq!(mastership.next(&evidence(&after, &silent), at(2)), successor(true));
+    assert_eq!(mastership.next(&evidence(&after, &refused), at(2)), successor(true));
 }
 
 #[test]
@@ -115,6 +120,8 @@ fn the_only_replica_that_was_promoted_is_found_before_a_sentinel_names_it() {
     let mut mastership = following();
     assert_eq!(mastership.next(&known, at(0)), Step::Look(vec![OLD]));
     known.roles.push((OLD, Role::Silent));
+    assert_eq!(mastership.next(&known, at(0)), Step::Stay, "it may stand still");
+    known.roles[0].1 = Role::Refused;
     assert_eq!(mastership.next(&known, at(0)), Step::AskForReplicas);
     // As two Sentinels name them.
     known.replicas = Some(vec!['a', NEW, 'a', NEW]);
@@ -137,28 +144,39 @@ fn a_newcomer_in_the_middle_of_a_failover_begins_with_the_new_master() {
     let words = [leads(2)];
     assert_eq!(new.next(&evidence(&words, &[]), at(0)), Step::Look(vec![NEW, OLD]));
     assert_eq!(new.next(&evidence(&words, &BOTH), at(0)), successor(true));
-    let silent = [(OLD, Role::Silent), (NEW, Role::Master)];
-    assert_eq!(new.next(&evidence(&words, &silent), at(0)), successor(false));
-    let words = [Word { is_down: false, ..leads(2) }];
-    assert_eq!(new.next(&evidence(&words, &silent), at(0)), successor(true));
+    for (old, is_down) in [(Role::Silent, false), (Role::Silent, true), (Role::Refused, false)] {
+        let words = [Word { is_down, ..leads(2) }];
+        let roles = [(OLD, old), (NEW, Role::Master)];
+        assert_eq!(new.next(&evidence(&words, &roles), at(0)), successor(true));
+    }
+    let refused = [(OLD, Role::Refused), (NEW, Role::Master)];
+    assert_eq!(new.next(&evidence(&words, &refused), at(0)), successor(false));
     let early = [(OLD, Role::Master), (NEW, Role::Replica)];
     let words = [word(2, NEW), word(1, OLD)];
     assert_eq!(new.next(&evidence(&words, &early), at(0)), agreed);
 }
 
-const CASES: [Case; 7] = [
+const fn case(named: Named, old: Old) -> Case {
+    Case { named, old, leader_may_end: false, seems: None }
+}
+
+const CASES: [Case; 12] = [
+    case(Named::Leader, Old::Lives),
+    case(Named::Each, Old::Lives),
+    Case { leader_may_end: true, ..case(Named::All, Old::Lives) },
+    Case { leader_may_end: true, ..case(Named::All, Old::Killed) },
+    case(Named::Each, Old::Killed),
+    case(Named::All, Old::Vanished),
+    case(Named::Each, Old::Vanished),
+    Case { seems: Some(Role::Silent), ..case(Named::Leader, Old::Lives) },
+    Case { seems: Some(Role::Refused), ..case(Named::Leader, Old::Lives) },
+    Case { leader_may_end: true, seems: Some(Role::Silent), ..case(Named::All, Old::Lives) },
+    Case { seems: Some(Role::Silent), ..case(Named::Each, Old::IsCalledDown) },
     Case {
-        named: Named::Leader,
-        is_old_alive: true,
-        leader_may_end: false,
-        may_seem_silent: false,
+        leader_may_end: true,
+        seems: Some(Role::Silent),
+        ..case(Named::All, Old::IsCalledDown)
     },
-    Case { named: Named::Each, is_old_alive: true, leader_may_end: false, may_seem_silent: false },
-    Case { named: Named::All, is_old_alive: true, leader_may_end: true, may_seem_silent: false },
-    Case { named: Named::All, is_old_alive: false, leader_may_end: true, may_seem_silent: false },
-    Case { named: Named::Each, is_old_alive: false, leader_may_end: false, may_seem_silent: false },
-    Case { named: Named::Leader, is_old_alive: true, leader_may_end: false, may_seem_silent: true },
-    Case { named: Named::All, is_old_alive: true, leader_may_end: true, may_seem_silent: true },
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 //! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
 //! time, and then the other makes the promoted server a replica again if it was never told.
 //! Clients ask at least once a second, and in the next tick where something is changing. Whenever one
-//! asks, the old master may be silent for this one alone.
+//! asks, the old master may be silent for this one alone, or refuse it.
 
 use std::collections::HashSet;
 
@@ -36,13 +36,32 @@ pub(super) enum Named {
     Each,
 }
 
+/// What has become of the old master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Old {
+    /// The failover was asked for.
+    Lives,
+    /// It stood still for so long that the Sentinels call it down, or they alone do not reach it.
+    IsCalledDown,
+    /// Its process has ended: it refuses connections.
+    Killed,
+    /// Its host is gone.
+    Vanished,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) named: Named,
-    pub(super) is_old_alive: bool,
+    pub(super) old: Old,
     pub(super) leader_may_end: bool,
-    /// A server that is well may be silent for one client.
-    pub(super) may_seem_silent: bool,
+    /// What the old master, which is well, may be for one client alone.
+    pub(super) seems: Option<Role>,
+}
+
+impl Case {
+    fn is_old_alive(self) -> bool {
+        matches!(self.old, Old::Lives | Old::IsCalledDown)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -123,9 +142,10 @@ impl World {
 
     fn role(&self, case: Case, server: u8) -> Role {
         // Which one it is in the end.
-        let is_new_kept = self.has_leader || self.has_told || !case.is_old_alive;
+        let is_new_kept = self.has_leader || self.has_told || !case.is_old_alive();
         match server {
-            OLD if !case.is_old_alive => Role::Silent,
+            OLD if case.old == Old::Killed => Role::Refused,
+            OLD if case.old == Old::Vanished => Role::Silent,
             OLD if self.is_mended && is_new_kept => Role::Replica,
             NEW if self.is_mended && !is_new_kept => Role::Replica,
             _ => Role::Master,
@@ -133,7 +153,7 @@ impl World {
     }
 
     fn words(&self, case: Case, client: usize) -> Vec<Word<u8>> {
-        let is_down = !case.is_old_alive;
+        let is_down = case.old != Old::Lives;
         let old = Word { epoch: 1, master: OLD, watched: OLD, is_down };
         let mut leader = old.clone();
         if self.noticed_at.is_some() {
@@ -165,8 +185,8 @@ impl World {
         }
         let role = |server: u8| self.role(case, server);
         self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
-        if case.may_seem_silent {
-            let role = |server| if server == OLD { Role::Silent } else { self.role(case, server) };
+        if let Some(seeming) = case.seems {
+            let role = |server| if server == OLD { seeming } else { self.role(case, server) };
             self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Mutant;
 use crate::policy::Moment;
-use crate::policy::mastership::{self, Evidence, Step, Successor};
+use crate::policy::mastership::{self, Evidence, Role, Step, Successor};
 
 /// As [`mastership::Mastership`], but for the bug.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,9 +30,14 @@ impl<A: Clone + Eq> Mastership<A> {
             if Mutant::OlderOneReturns.is_on() && word.master != followed {
                 word.epoch = word.epoch.max(epoch + 1);
             }
-            word.is_down |= Mutant::SilentIsDead.is_on() && word.watched == followed;
+            word.is_down |= Mutant::RefusedIsDead.is_on() && word.watched == followed;
         }
-        self.0.is_down |= Mutant::SilentIsDead.is_on();
+        self.0.is_down |= Mutant::RefusedIsDead.is_on();
+        for (_, role) in &mut believed.roles {
+            if Mutant::SilentIsDead.is_on() && *role == Role::Silent {
+                *role = Role::Refused;
+            }
+        }
         let sentinels = self.0.sentinels;
         if Mutant::OneSentinelIsEnough.is_on() {
             self.0.sentinels = 1;
