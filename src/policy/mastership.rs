@@ -9,6 +9,8 @@
 //! So clients have to leave the old master for good, on the same evidence, within a short time:
 //!
 //! - A newer configuration counts once the server that it names says itself that it is a master.
+//!   One that this client does not reach has said so to the Sentinels: where they are agreed, it is
+//!   followed without an answer, and nothing is granted until there is one. Others grant there.
 //!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
 //!   be gone before it has told the others, which would then keep the old master.
@@ -148,10 +150,6 @@ impl<A: Clone + Eq> Mastership<A> {
         Self { sentinels, followed: None, is_down: false, unconfirmed: None }
     }
 
-    pub(crate) fn follows(&self, server: &A) -> bool {
-        self.followed.as_ref().is_some_and(|(followed, _)| followed == server)
-    }
-
     /// The server is followed from here on.
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
         *self = Self::new(self.sentinels);
@@ -160,7 +158,9 @@ impl<A: Clone + Eq> Mastership<A> {
 
     /// What to do next, by what is known at `now`: to be asked again with what that brings.
     pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
-        let Some((followed, epoch)) = self.followed.clone() else { return first(evidence) };
+        let Some((followed, epoch)) = self.followed.clone() else {
+            return self.first(evidence, now);
+        };
         let confirmed = evidence.words.iter().filter(|word| word.master == followed);
         let epoch = confirmed.map(|word| word.epoch).max().unwrap_or(0).max(epoch);
         self.followed = Some((followed.clone(), epoch));
@@ -181,6 +181,37 @@ impl<A: Clone + Eq> Mastership<A> {
             Step::Follow(_) => step,
             _ => self.replica(evidence, &followed, epoch).unwrap_or(step),
         }
+    }
+
+    /// The master to begin with: the newest that is one indeed, or is one as Sentinels agree; else the
+    /// newest, which will say itself why it takes no locks.
+    fn first(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
+        let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
+        let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
+        if named.clone().all(|server| *server == newest.master) {
+            let Word { master, epoch, .. } = newest.clone();
+            return Step::Follow(Successor { master, epoch, has_rival: false });
+        }
+        if let Some(look) = evidence.look(named.clone().cloned()) {
+            return look;
+        }
+        let is_master = |word: &Word<A>| match evidence.role(&word.master) {
+            Some(Role::Master) => true,
+            Some(Role::Replica) => false,
+            _ => self.are_agreed(evidence, &word.master),
+        };
+        let chosen = evidence.newest(is_master).unwrap_or(newest);
+        let is_down =
+            |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
+        let is_rival = |server: &A| {
+            *server != chosen.master && may_be_master(evidence.role(server), is_down(server))
+        };
+        let has_rival = named.into_iter().any(is_rival);
+        let Word { master, epoch, .. } = chosen.clone();
+        if has_rival && !self.is_confirmed(evidence, &master, now) {
+            return Step::AskAgain;
+        }
+        Step::Follow(Successor { master, epoch, has_rival })
     }
 
     /// Of the Sentinels, those that watch the followed server are asked; later they watch another.
@@ -204,18 +235,24 @@ impl<A: Clone + Eq> Mastership<A> {
         now: Moment,
     ) -> Step<A> {
         let role = evidence.role(followed);
-        match role {
-            Some(Role::Master) if !is_newer => return Step::Stay,
-            Some(Role::Master | Role::Replica) => {}
+        let is_left = is_newer || role == Some(Role::Replica);
+        if !is_left && role == Some(Role::Master) {
+            return Step::Stay;
+        }
+        let has_rival = match evidence.role(&other.master) {
             // The Sentinel may be one that knows nothing of the newest failover.
-            _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
+            _ if !is_left && 2 * evidence.votes(&other.master) <= self.sentinels => {
                 return Step::AskAgain;
             }
-            _ => {}
-        }
-        let has_rival = may_be_master(role, self.is_down);
-        let is_master = evidence.role(&other.master) == Some(Role::Master);
-        if !is_master || has_rival && !self.is_confirmed(evidence, &other.master, now) {
+            Some(Role::Master) => may_be_master(role, self.is_down),
+            Some(Role::Silent | Role::Refused)
+                if is_left && self.are_agreed(evidence, &other.master) =>
+            {
+                true
+            }
+            _ => return Step::AskAgain,
+        };
+        if has_rival && !self.is_confirmed(evidence, &other.master, now) {
             return Step::AskAgain;
         }
         Step::Follow(Successor { master: other.master.clone(), epoch: other.epoch, has_rival })
@@ -223,13 +260,18 @@ impl<A: Clone + Eq> Mastership<A> {
 
     /// Whether a newer configuration is known to more than the Sentinel that made it.
     fn is_confirmed(&mut self, evidence: &Evidence<A>, master: &A, now: Moment) -> bool {
-        let votes = evidence.votes(master);
         let since = match &self.unconfirmed {
             Some((named, since)) if named == master => *since,
             _ => now,
         };
         self.unconfirmed = Some((master.clone(), since));
-        2 * votes > self.sentinels || votes == evidence.words.len() || now.since(since) >= LASTING
+        self.are_agreed(evidence, master) || now.since(since) >= LASTING
+    }
+
+    /// Whether more than half of the Sentinels name it, or all that answer.
+    fn are_agreed(&self, evidence: &Evidence<A>, master: &A) -> bool {
+        let votes = evidence.votes(master);
+        2 * votes > self.sentinels || votes == evidence.words.len()
     }
 
     /// The replica that has taken the place of a master that has ended, before a Sentinel says so.
@@ -259,30 +301,6 @@ impl<A: Clone + Eq> Mastership<A> {
             _ => Some(Step::AskAgain),
         }
     }
-}
-
-/// The master to begin with: the newest that is one indeed, else the newest, which will say itself
-/// why it takes no locks.
-fn first<A: Clone + Eq>(evidence: &Evidence<A>) -> Step<A> {
-    let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
-    let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
-    if named.clone().all(|server| *server == newest.master) {
-        let Word { master, epoch, .. } = newest.clone();
-        return Step::Follow(Successor { master, epoch, has_rival: false });
-    }
-    if let Some(look) = evidence.look(named.clone().cloned()) {
-        return look;
-    }
-    let is_master = |word: &Word<A>| evidence.role(&word.master) == Some(Role::Master);
-    let chosen = evidence.newest(is_master).unwrap_or(newest);
-    let is_down =
-        |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
-    let is_rival = |server: &A| {
-        *server != chosen.master && may_be_master(evidence.role(server), is_down(server))
-    };
-    let has_rival = named.into_iter().any(is_rival);
-    let Word { master, epoch, .. } = chosen.clone();
-    Step::Follow(Successor { master, epoch, has_rival })
 }
 
 /// Whether a server may take writes of others, by what it said to this client and whether a Sentinel

@@ -88,6 +88,7 @@ pub(crate) enum Mutant {
     NotSettled,
     SilentIsDead,
     RefusedIsDead,
+    UnreachableSuccessorIsIgnored,
     // What the grace after a failover has to withstand: it is searched, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
@@ -108,13 +109,14 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 6] = [
+    pub(crate) const OF_SENTINELS: [Self; 7] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
         Self::NotSettled,
         Self::SilentIsDead,
         Self::RefusedIsDead,
+        Self::UnreachableSuccessorIsIgnored,
     ];
 
     /// Whether this thread's library has this bug.

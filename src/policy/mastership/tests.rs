@@ -87,10 +87,37 @@ fn a_server_that_does_not_answer_may_be_a_master_unless_it_has_ended() {
 
 #[test]
 fn a_server_that_is_announced_too_early_is_waited_for() {
-    for new in [Role::Replica, Role::Silent] {
-        let roles = [(OLD, Role::Master), (NEW, new)];
+    for old in [Role::Master, Role::Silent, Role::Replica] {
+        let roles = [(OLD, old), (NEW, Role::Replica)];
         let words = [word(2, NEW), word(2, NEW), word(2, NEW)];
         assert_eq!(following().next(&evidence(&words, &roles), at(0)), Step::AskAgain);
+    }
+}
+
+/// Others reach it, and leave the old one.
+#[test]
+fn a_successor_that_does_not_answer_is_followed_once_the_sentinels_are_agreed() {
+    for new in [Role::Silent, Role::Refused] {
+        for old in [Role::Master, Role::Silent, Role::Replica] {
+            let roles = [(OLD, old), (NEW, new)];
+            let mut mastership = following();
+            let alone = [leads(2), word(1, OLD)];
+            for ms in [0, 9000] {
+                assert_eq!(mastership.next(&evidence(&alone, &roles), at(ms)), Step::AskAgain);
+            }
+            let two = [leads(2), word(2, NEW), word(1, OLD)];
+            assert_eq!(mastership.next(&evidence(&two, &roles), at(9000)), successor(true));
+            let only = evidence(&[leads(2)], &roles);
+            assert_eq!(following().next(&only, at(0)), successor(true));
+        }
+        let mut newcomer = Mastership::new(3);
+        let roles = [(OLD, Role::Master), (NEW, new)];
+        let two = [leads(2), word(2, NEW), word(1, OLD)];
+        assert_eq!(newcomer.next(&evidence(&two, &roles), at(0)), successor(true));
+        let alone = evidence(&[leads(2), word(1, OLD)], &roles);
+        assert_eq!(newcomer.next(&alone, at(0)), Step::AskAgain);
+        let old = Step::Follow(Successor { master: OLD, epoch: 1, has_rival: true });
+        assert_eq!(newcomer.next(&alone, at(500)), old);
     }
 }
 
@@ -157,10 +184,17 @@ fn a_newcomer_in_the_middle_of_a_failover_begins_with_the_new_master() {
 }
 
 const fn case(named: Named, old: Old) -> Case {
-    Case { named, old, leader_may_end: false, seems: None }
+    Case {
+        named,
+        old,
+        leader_may_end: false,
+        seems: None,
+        is_new_silent: false,
+        is_newcomer: false,
+    }
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 18] = [
     case(Named::Leader, Old::Lives),
     case(Named::Each, Old::Lives),
     Case { leader_may_end: true, ..case(Named::All, Old::Lives) },
@@ -172,11 +206,13 @@ const CASES: [Case; 12] = [
     Case { seems: Some(Role::Refused), ..case(Named::Leader, Old::Lives) },
     Case { leader_may_end: true, seems: Some(Role::Silent), ..case(Named::All, Old::Lives) },
     Case { seems: Some(Role::Silent), ..case(Named::Each, Old::IsCalledDown) },
-    Case {
-        leader_may_end: true,
-        seems: Some(Role::Silent),
-        ..case(Named::All, Old::IsCalledDown)
-    },
+    Case { leader_may_end: true, seems: Some(Role::Silent), ..case(Named::All, Old::IsCalledDown) },
+    Case { is_new_silent: true, ..case(Named::Leader, Old::Lives) },
+    Case { is_new_silent: true, ..case(Named::Each, Old::Lives) },
+    Case { is_new_silent: true, seems: Some(Role::Silent), ..case(Named::All, Old::Lives) },
+    Case { is_newcomer: true, ..case(Named::All, Old::Killed) },
+    Case { is_newcomer: true, is_new_silent: true, ..case(Named::All, Old::Lives) },
+    Case { is_newcomer: true, leader_may_end: true, ..case(Named::All, Old::Lives) },
 ];
 
 #[test]

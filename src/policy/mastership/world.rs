@@ -25,6 +25,8 @@ const PAUSE_MAX: u8 = 16;
 
 const OLD: u8 = 0;
 const NEW: u8 = 1;
+/// Followed by a client that has not begun.
+const NOBODY: u8 = 2;
 
 /// Which Sentinels the clients name.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +58,19 @@ pub(super) struct Case {
     pub(super) leader_may_end: bool,
     /// What the old master, which is well, may be for one client alone.
     pub(super) seems: Option<Role>,
+    /// The second client never has an answer of the promoted server: it may do without service.
+    pub(super) is_new_silent: bool,
+    /// The second client begins at any time.
+    pub(super) is_newcomer: bool,
 }
 
 impl Case {
     fn is_old_alive(self) -> bool {
         matches!(self.old, Old::Lives | Old::IsCalledDown)
+    }
+
+    fn reaches(self, client: usize, server: u8) -> bool {
+        server != NOBODY && !(self.is_new_silent && client == 1 && server == NEW)
     }
 }
 
@@ -110,7 +120,9 @@ impl World {
         let mut mastership = Mastership::new(sentinels);
         mastership.follow(&Successor { master: OLD, epoch: 1, has_rival: false });
         let client = Client { mastership, follows: OLD, settled_at: 0, silent: 0, pause: 0 };
-        let clients = [client.clone(), client];
+        let newcomer =
+            Client { mastership: Mastership::new(sentinels), follows: NOBODY, ..client.clone() };
+        let clients = [client.clone(), if case.is_newcomer { newcomer } else { client }];
         Self { has_leader: true, noticed_at: None, has_told: false, is_mended: false, clients }
     }
 
@@ -178,15 +190,19 @@ impl World {
             worlds.insert(self.serve(case, tick));
             return;
         };
-        if present.silent < ASKED_WITHIN - 1 {
+        let has_begun = present.follows != NOBODY;
+        if present.silent < ASKED_WITHIN - 1 || !has_begun {
             let mut world = self.clone();
-            world.clients[client].silent += 1;
+            world.clients[client].silent += u8::from(has_begun);
             world.ask(case, tick, client + 1, worlds);
         }
-        let role = |server: u8| self.role(case, server);
+        let role = |server| match case.reaches(client, server) {
+            true => self.role(case, server),
+            false => Role::Silent,
+        };
         self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
         if let Some(seeming) = case.seems {
-            let role = |server| if server == OLD { seeming } else { self.role(case, server) };
+            let role = |server| if server == OLD { seeming } else { role(server) };
             self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
         }
     }
@@ -223,16 +239,23 @@ impl World {
         after
     }
 
-    fn is_served(&self, case: Case, tick: u64, client: &Client) -> bool {
-        tick >= client.settled_at && self.role(case, client.follows) == Role::Master
+    /// Which server each client has new locks of.
+    fn serving(&self, case: Case, tick: u64) -> [Option<u8>; 2] {
+        [0, 1].map(|number| {
+            let Client { follows, settled_at, .. } = self.clients[number];
+            let is_master = self.role(case, follows) == Role::Master;
+            let serves = tick >= settled_at && is_master && case.reaches(number, follows);
+            serves.then_some(follows)
+        })
     }
 
     fn serve(mut self, case: Case, tick: u64) -> Self {
-        let is_served = self.clients.each_ref().map(|client| self.is_served(case, tick, client));
-        for (client, is_served) in self.clients.iter_mut().zip(is_served) {
-            client.pause = if is_served { 0 } else { client.pause + 1 };
+        let serving = self.serving(case, tick);
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            let is_well = serving[number].is_some() || !case.reaches(number, client.follows);
+            client.pause = if is_well { 0 } else { client.pause + 1 };
         }
-        if !matches!(case.named, Named::Each) {
+        if !matches!(case.named, Named::Each) && !case.is_new_silent && !case.is_newcomer {
             // They are alike: which is which makes no difference.
             self.clients.sort();
         }
@@ -240,9 +263,7 @@ impl World {
     }
 
     fn check(&self, case: Case, tick: u64) -> Result<(), String> {
-        let served = self.clients.iter().filter(|client| self.is_served(case, tick, client));
-        let masters: HashSet<u8> = served.map(|client| client.follows).collect();
-        if masters.len() > 1 {
+        if matches!(self.serving(case, tick), [Some(one), Some(other)] if one != other) {
             return Err("two servers grant".to_owned());
         }
         if self.clients.iter().any(|client| client.pause > PAUSE_MAX) {

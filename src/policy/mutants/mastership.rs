@@ -13,15 +13,23 @@ impl<A: Clone + Eq> Mastership<A> {
         Self(mastership::Mastership::new(sentinels))
     }
 
-    pub(crate) fn follows(&self, server: &A) -> bool {
-        self.0.follows(server)
-    }
-
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
         self.0.follow(successor);
     }
 
     pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
+        let step = self.step(evidence, now);
+        let Step::Follow(successor) = &step else { return step };
+        let is_reached = |(server, role): &(A, Role)| {
+            *server != successor.master || matches!(role, Role::Master | Role::Replica)
+        };
+        match Mutant::UnreachableSuccessorIsIgnored.is_on() {
+            true if !evidence.roles.iter().all(is_reached) => Step::AskAgain,
+            _ => step,
+        }
+    }
+
+    fn step(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
         let Some((followed, epoch)) = self.0.followed.clone() else {
             return self.0.next(evidence, now);
         };
