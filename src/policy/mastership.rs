@@ -18,7 +18,9 @@
 //!   says that it is a replica gives way to any; one that is silent, to what more than half of the
 //!   Sentinels say.
 //! - A master that refuses connections, and is down for a Sentinel too, gives way to the only one of
-//!   its replicas that says that it is a master: the Sentinels will say so up to a second later.
+//!   its replicas that said at the last look that it is a replica, and now that it is a master: the
+//!   Sentinels will say so up to a second later. Another that says so is a former master that came
+//!   back, and knows nothing of the latest leases.
 //! - Where the server that was left may still be a master, the new one is given the time in which all
 //!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
 //!   there at once, and are lost if it has never heard of them.
@@ -109,6 +111,9 @@ pub(crate) struct Mastership<A> {
     pub(super) is_down: bool,
     /// A newer configuration's master that is not confirmed, and since when it has been named.
     unconfirmed: Option<(A, Moment)>,
+    /// Which said at the last look that they are replicas, while the followed server refuses
+    /// connections.
+    pub(super) replicas: Vec<A>,
 }
 
 impl<A: Clone + Eq> Evidence<A> {
@@ -147,7 +152,7 @@ impl<A: Clone + Eq> Evidence<A> {
 impl<A: Clone + Eq> Mastership<A> {
     /// Of a service for which this many Sentinels are named.
     pub(crate) fn new(sentinels: usize) -> Self {
-        Self { sentinels, followed: None, is_down: false, unconfirmed: None }
+        Self { sentinels, followed: None, is_down: false, unconfirmed: None, replicas: Vec::new() }
     }
 
     /// The server is followed from here on.
@@ -275,31 +280,36 @@ impl<A: Clone + Eq> Mastership<A> {
     }
 
     /// The replica that has taken the place of a master that has ended, before a Sentinel says so.
-    fn replica(&self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
+    fn replica(&mut self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
         let is_down =
             |word: &Word<A>| word.is_down && word.master == *followed && word.watched == *followed;
-        if !evidence.words.iter().any(is_down) {
-            return None;
-        }
+        let is_down = evidence.words.iter().any(is_down);
         match evidence.role(followed) {
-            None => return Some(Step::Look(vec![followed.clone()])),
-            Some(Role::Refused) => {}
-            Some(_) => return None,
+            None if is_down => return Some(Step::Look(vec![followed.clone()])),
+            Some(Role::Refused) if is_down => {}
+            _ => {
+                self.replicas.clear();
+                return None;
+            }
         }
         let Some(replicas) = &evidence.replicas else { return Some(Step::AskForReplicas) };
         if let Some(look) = evidence.look(replicas.iter().cloned()) {
             return Some(look);
         }
         // Each Sentinel names each of them; each has said its role once.
-        let is_master =
-            |(server, role): &&(A, Role)| *role == Role::Master && replicas.contains(server);
-        let mut masters = evidence.roles.iter().filter(is_master).map(|(server, _)| server);
-        match (masters.next(), masters.next()) {
-            (Some(master), None) => {
-                Some(Step::Follow(Successor { master: master.clone(), epoch, has_rival: false }))
-            }
-            _ => Some(Step::AskAgain),
-        }
+        let are = |role: Role| {
+            let listed = evidence.roles.iter().filter(move |(_, it)| *it == role);
+            listed.map(|(server, _)| server).filter(|server| replicas.contains(server))
+        };
+        let mut promoted = are(Role::Master).filter(|server| self.replicas.contains(server));
+        let successor = match (promoted.next(), promoted.next()) {
+            (Some(master), None) => Some(master.clone()),
+            _ => None,
+        };
+        self.replicas = are(Role::Replica).cloned().collect();
+        Some(successor.map_or(Step::AskAgain, |master| {
+            Step::Follow(Successor { master, epoch, has_rival: false })
+        }))
     }
 }
 

@@ -89,6 +89,7 @@ pub(crate) enum Mutant {
     SilentIsDead,
     RefusedIsDead,
     UnreachableSuccessorIsIgnored,
+    FormerMasterIsFollowed,
     // What the grace after a failover has to withstand: it is searched, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
@@ -109,7 +110,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 7] = [
+    pub(crate) const OF_SENTINELS: [Self; 8] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
@@ -117,6 +118,7 @@ impl Mutant {
         Self::SilentIsDead,
         Self::RefusedIsDead,
         Self::UnreachableSuccessorIsIgnored,
+        Self::FormerMasterIsFollowed,
     ];
 
     /// Whether this thread's library has this bug.

@@ -153,13 +153,27 @@ fn the_only_replica_that_was_promoted_is_found_before_a_sentinel_names_it() {
     // As two Sentinels name them.
     known.replicas = Some(vec!['a', NEW, 'a', NEW]);
     assert_eq!(mastership.next(&known, at(0)), Step::Look(vec!['a', NEW]));
-    known.roles.extend([('a', Role::Replica), (NEW, Role::Master)]);
+    known.roles.extend([('a', Role::Replica), (NEW, Role::Replica)]);
+    assert_eq!(mastership.next(&known, at(0)), Step::AskAgain);
+    known.roles[2].1 = Role::Master;
     let found = Step::Follow(Successor { master: NEW, epoch: 1, has_rival: false });
     assert_eq!(mastership.next(&known, at(0)), found);
-    known.roles[1].1 = Role::Master;
-    assert_eq!(mastership.next(&known, at(0)), Step::AskAgain, "two say so");
+    assert_eq!(mastership.next(&known, at(1)), Step::AskAgain, "it was none at the last look");
+    known.roles[2].1 = Role::Replica;
+    mastership.next(&known, at(2));
+    (known.roles[1].1, known.roles[2].1) = (Role::Master, Role::Master);
+    assert_eq!(mastership.next(&known, at(3)), Step::AskAgain, "two say so");
+    known.roles[1].1 = Role::Replica;
+    known.roles[2].1 = Role::Refused;
+    mastership.next(&known, at(4));
+    known.roles[2].1 = Role::Master;
+    assert_eq!(mastership.next(&known, at(5)), Step::AskAgain, "it has come back");
+    known.roles[2].1 = Role::Replica;
+    mastership.next(&known, at(6));
     known.roles[0].1 = Role::Master;
-    assert_eq!(mastership.next(&known, at(0)), Step::Stay, "it is well");
+    assert_eq!(mastership.next(&known, at(7)), Step::Stay, "it is well");
+    (known.roles[0].1, known.roles[2].1) = (Role::Refused, Role::Master);
+    assert_eq!(mastership.next(&known, at(8)), Step::AskAgain, "that was long ago");
 }
 
 #[test]
@@ -191,15 +205,17 @@ const fn case(named: Named, old: Old) -> Case {
         seems: None,
         is_new_silent: false,
         is_newcomer: false,
+        has_former: false,
     }
 }
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     case(Named::Leader, Old::Lives),
     case(Named::Each, Old::Lives),
     Case { leader_may_end: true, ..case(Named::All, Old::Lives) },
     Case { leader_may_end: true, ..case(Named::All, Old::Killed) },
     case(Named::Each, Old::Killed),
+    Case { leader_may_end: true, has_former: true, ..case(Named::All, Old::Killed) },
     case(Named::All, Old::Vanished),
     case(Named::Each, Old::Vanished),
     Case { seems: Some(Role::Silent), ..case(Named::Leader, Old::Lives) },

@@ -1,7 +1,8 @@
 //! Every small course of a failover: one master, one replica that is promoted, a Sentinel that
 //! leads, one that learns from it, one that was cut off, and two clients that ask at any time.
 //!
-//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master. The
+//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master; where the
+//! old master was killed, a second later, and another that was one before may come back as a master. The
 //! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
 //! time, and then the other makes the promoted server a replica again if it was never told.
 //! Clients ask at least once a second, and in the next tick where something is changing. Whenever one
@@ -27,6 +28,8 @@ const OLD: u8 = 0;
 const NEW: u8 = 1;
 /// Followed by a client that has not begun.
 const NOBODY: u8 = 2;
+/// Listed as a replica, and dead since another took its place: it knows no lease of the dead master.
+const FORMER: u8 = 3;
 
 /// Which Sentinels the clients name.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +65,17 @@ pub(super) struct Case {
     pub(super) is_new_silent: bool,
     /// The second client begins at any time.
     pub(super) is_newcomer: bool,
+    /// A former master may come back at any time, and says that it is one.
+    pub(super) has_former: bool,
 }
 
 impl Case {
     fn is_old_alive(self) -> bool {
         matches!(self.old, Old::Lives | Old::IsCalledDown)
+    }
+
+    fn promoted_at(self) -> u64 {
+        if self.old == Old::Killed { 4 } else { 0 }
     }
 
     fn reaches(self, client: usize, server: u8) -> bool {
@@ -77,6 +86,8 @@ impl Case {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     has_leader: bool,
+    is_promoted: bool,
+    is_former_back: bool,
     /// Since when the leading Sentinel knows that the replica was promoted.
     noticed_at: Option<u64>,
     has_told: bool,
@@ -123,21 +134,34 @@ impl World {
         let newcomer =
             Client { mastership: Mastership::new(sentinels), follows: NOBODY, ..client.clone() };
         let clients = [client.clone(), if case.is_newcomer { newcomer } else { client }];
-        Self { has_leader: true, noticed_at: None, has_told: false, is_mended: false, clients }
+        Self {
+            has_leader: true,
+            is_promoted: false,
+            is_former_back: false,
+            noticed_at: None,
+            has_told: false,
+            is_mended: false,
+            clients,
+        }
     }
 
     /// What may happen to servers and Sentinels before clients ask.
     fn events(mut self, case: Case, tick: u64) -> Vec<Self> {
         self.is_mended |= tick >= MENDED_AT;
+        self.is_promoted |= tick >= case.promoted_at();
         let mut worlds = vec![self];
         if case.leader_may_end && worlds[0].has_leader {
             worlds.push(Self { has_leader: false, ..worlds[0].clone() });
         }
+        if case.has_former && !worlds[0].is_former_back {
+            let back = worlds.iter().map(|world| Self { is_former_back: true, ..world.clone() });
+            worlds.extend(back.collect::<Vec<_>>());
+        }
         let mut after = Vec::new();
         for world in worlds {
-            let is_late = tick >= NOTICED_WITHIN;
+            let is_late = tick >= case.promoted_at() + NOTICED_WITHIN;
             match world.noticed_at {
-                _ if !world.has_leader => after.push(world),
+                _ if !world.has_leader || !world.is_promoted => after.push(world),
                 None => {
                     after.push(Self { noticed_at: Some(tick), ..world.clone() });
                     after.extend((!is_late).then_some(world));
@@ -158,6 +182,8 @@ impl World {
         match server {
             OLD if case.old == Old::Killed => Role::Refused,
             OLD if case.old == Old::Vanished => Role::Silent,
+            FORMER if !self.is_former_back => Role::Refused,
+            NEW if !self.is_promoted => Role::Replica,
             OLD if self.is_mended && is_new_kept => Role::Replica,
             NEW if self.is_mended && !is_new_kept => Role::Replica,
             _ => Role::Master,
@@ -218,7 +244,10 @@ impl World {
                     let roles = servers.iter().map(|server| (*server, role(*server)));
                     evidence.roles.extend(roles);
                 }
-                Step::AskForReplicas => evidence.replicas = Some(vec![NEW; evidence.words.len()]),
+                Step::AskForReplicas => {
+                    let former = case.has_former.then_some(FORMER);
+                    evidence.replicas = Some([NEW].into_iter().chain(former).collect());
+                }
                 Step::Stay => break,
                 Step::AskAgain => {
                     asking.silent = ASKED_WITHIN - 1;
@@ -265,6 +294,9 @@ impl World {
     fn check(&self, case: Case, tick: u64) -> Result<(), String> {
         if matches!(self.serving(case, tick), [Some(one), Some(other)] if one != other) {
             return Err("two servers grant".to_owned());
+        }
+        if self.serving(case, tick).contains(&Some(FORMER)) {
+            return Err("a former master grants".to_owned());
         }
         if self.clients.iter().any(|client| client.pause > PAUSE_MAX) {
             return Err("a client is without service".to_owned());

@@ -46,6 +46,9 @@ impl<A: Clone + Eq> Mastership<A> {
                 *role = Role::Refused;
             }
         }
+        if Mutant::FormerMasterIsFollowed.is_on() {
+            self.0.replicas = evidence.replicas.clone().unwrap_or_default();
+        }
         let sentinels = self.0.sentinels;
         if Mutant::OneSentinelIsEnough.is_on() {
             self.0.sentinels = 1;
