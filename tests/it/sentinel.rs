@@ -298,6 +298,54 @@ async fn a_successor_that_is_far_away_is_followed() {
     follows(&locker, port).await;
 }
 
+/// Others reach it, and are granted locks there.
+#[tokio::test]
+async fn a_successor_that_does_not_answer_is_followed_and_the_old_master_is_left() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let (sentinel, named) = sentinel_that_changes(old.port());
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    new.stop();
+    *named.lock().unwrap() = (new.port(), 2);
+    follows(&locker, new.port()).await;
+    let error = soon("it is refused", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(old.cli_text(&["EXISTS", "a"]), "0");
+    new.cont();
+    let guard = take(&locker, "a").await;
+    assert_eq!(new.cli_text(&["EXISTS", "a"]), "1");
+    guard.release().await.unwrap();
+}
+
+/// It takes longer than the Sentinel, which tells of nothing, is left alone.
+#[cfg(feature = "credentials")]
+#[tokio::test]
+async fn a_login_at_a_sentinel_is_renewed_by_a_provider_that_takes_its_time() {
+    let server = RedisServer::start();
+    let port = server.port();
+    let sentinel = ScriptedServer::start(move |command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        "AUTH" => Action::ok(),
+        _ => as_a_sentinel(command, (port, 1)),
+    });
+    let asked = Arc::<AtomicU64>::default();
+    let provide = move |_| {
+        let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            let takes = Duration::from_millis(if is_first { 0 } else { 2500 });
+            tokio::time::sleep(takes).await;
+            let credentials = leasehold::Credentials::new("app", "secret");
+            Ok::<_, &str>(credentials.valid_for(Duration::from_millis(500)))
+        }
+    };
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let builder = Locker::builder().node(url).connect_timeout(Duration::from_secs(20));
+    let builder = builder.sentinel_credentials_from(provide);
+    let _locker = soon("it connects", builder.connect()).await.unwrap();
+    eventually("it logs in again", || sentinel.accepted() >= 3).await;
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
 }
@@ -311,15 +359,18 @@ fn sentinel_that_changes(port: u16) -> (ScriptedServer, Arc<Mutex<(u16, u32)>>) 
 
 /// It names the master with the port and the epoch that it is told.
 fn sentinel_of(named: impl Fn() -> (u16, u32) + Send + 'static) -> ScriptedServer {
-    ScriptedServer::start(move |command| match command.name().as_str() {
+    ScriptedServer::start(move |command| as_a_sentinel(command, named()))
+}
+
+fn as_a_sentinel(command: &Command, (port, epoch): (u16, u32)) -> Action {
+    match command.name().as_str() {
         "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
-            let (port, epoch) = named();
             Action::Reply(fields(port, epoch))
         }
-        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), named().0.to_string()])),
+        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
         "SUBSCRIBE" => Action::Silence,
         _ => greeting(command).unwrap(),
-    })
+    }
 }
 
 fn fields(port: u16, epoch: u32) -> Frame {
