@@ -23,7 +23,8 @@
 //!   back, and knows nothing of the latest leases.
 //! - Where the server that was left may still be a master, the new one is given the time in which all
 //!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
-//!   there at once, and are lost if it has never heard of them.
+//!   there at once, and are lost if it has never heard of them. So it is given by a client that begins
+//!   where a Sentinel has changed its master only just now, whatever the others say.
 //! - A server may be a master where it says so, and where it is silent, though Sentinels call it down:
 //!   it may have stood still and go on, or be cut off from them and from this client alone. Only one
 //!   that refuses connections, and is down for a Sentinel, is a process that has ended. So a master
@@ -52,6 +53,8 @@ pub(crate) struct Word<A> {
     pub(crate) watched: A,
     /// Whether the server that it watches is down for it.
     pub(crate) is_down: bool,
+    /// Whether it watches that server only since less than [`SETTLING`] ago.
+    pub(crate) is_new: bool,
 }
 
 /// What a server says of itself.
@@ -193,9 +196,12 @@ impl<A: Clone + Eq> Mastership<A> {
     fn first(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
         let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
         let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
+        let is_new =
+            |server: &A| evidence.words.iter().any(|word| word.is_new && word.watched == *server);
         if named.clone().all(|server| *server == newest.master) {
             let Word { master, epoch, .. } = newest.clone();
-            return Step::Follow(Successor { master, epoch, has_rival: false });
+            let has_rival = is_new(&master);
+            return Step::Follow(Successor { master, epoch, has_rival });
         }
         if let Some(look) = evidence.look(named.clone().cloned()) {
             return look;
@@ -211,7 +217,7 @@ impl<A: Clone + Eq> Mastership<A> {
         let is_rival = |server: &A| {
             *server != chosen.master && may_be_master(evidence.role(server), is_down(server))
         };
-        let has_rival = named.into_iter().any(is_rival);
+        let has_rival = is_new(&chosen.master) || named.into_iter().any(is_rival);
         let Word { master, epoch, .. } = chosen.clone();
         if has_rival && !self.is_confirmed(evidence, &master, now) {
             return Step::AskAgain;

@@ -90,6 +90,7 @@ pub(crate) enum Mutant {
     RefusedIsDead,
     UnreachableSuccessorIsIgnored,
     FormerMasterIsFollowed,
+    NewcomerGrantsAtOnce,
     // What the grace after a failover has to withstand: it is searched, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
@@ -110,7 +111,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 8] = [
+    pub(crate) const OF_SENTINELS: [Self; 9] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
@@ -119,6 +120,7 @@ impl Mutant {
         Self::RefusedIsDead,
         Self::UnreachableSuccessorIsIgnored,
         Self::FormerMasterIsFollowed,
+        Self::NewcomerGrantsAtOnce,
     ];
 
     /// Whether this thread's library has this bug.

@@ -102,10 +102,7 @@ impl Sentinel {
         loop {
             if let State::Up(line, lasting) = &mut self.state {
                 let heard = match lasting {
-                    Some(dial) => {
-                        let heard = race(pin!(line.hear()), dial).await;
-                        heard
-                    }
+                    Some(dial) => race(pin!(line.hear()), dial).await,
                     None => {
                         let left = line.ends_at.map_or(Duration::MAX, |at| at.since(clock::now()));
                         let heard = timeout(left, pin!(line.hear())).await;

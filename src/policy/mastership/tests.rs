@@ -10,12 +10,12 @@ fn at(ms: u64) -> Moment {
 }
 
 fn word(epoch: u64, master: char) -> Word<char> {
-    Word { epoch, master, watched: master, is_down: false }
+    Word { epoch, master, watched: master, is_down: false, is_new: false }
 }
 
 /// As the Sentinel that leads a failover answers until that is over.
 fn leads(epoch: u64) -> Word<char> {
-    Word { epoch, master: NEW, watched: OLD, is_down: true }
+    Word { epoch, master: NEW, watched: OLD, is_down: true, is_new: false }
 }
 
 fn evidence(words: &[Word<char>], roles: &[(char, Role)]) -> Evidence<char> {
@@ -182,6 +182,8 @@ fn a_newcomer_in_the_middle_of_a_failover_begins_with_the_new_master() {
     assert_eq!(new.next(&evidence(&[], &[]), at(0)), Step::AskAgain);
     let agreed = Step::Follow(Successor { master: OLD, epoch: 1, has_rival: false });
     assert_eq!(new.next(&evidence(&[word(1, OLD), word(1, OLD)], &[]), at(0)), agreed);
+    let changed = [Word { is_new: true, ..word(2, NEW) }, word(2, NEW)];
+    assert_eq!(new.next(&evidence(&changed, &[]), at(0)), successor(true), "a moment ago");
     let words = [leads(2)];
     assert_eq!(new.next(&evidence(&words, &[]), at(0)), Step::Look(vec![NEW, OLD]));
     assert_eq!(new.next(&evidence(&words, &BOTH), at(0)), successor(true));
@@ -209,7 +211,7 @@ const fn case(named: Named, old: Old) -> Case {
     }
 }
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 20] = [
     case(Named::Leader, Old::Lives),
     case(Named::Each, Old::Lives),
     Case { leader_may_end: true, ..case(Named::All, Old::Lives) },
@@ -227,6 +229,7 @@ const CASES: [Case; 19] = [
     Case { is_new_silent: true, ..case(Named::Each, Old::Lives) },
     Case { is_new_silent: true, seems: Some(Role::Silent), ..case(Named::All, Old::Lives) },
     Case { is_newcomer: true, ..case(Named::All, Old::Killed) },
+    Case { is_newcomer: true, ..case(Named::Each, Old::Lives) },
     Case { is_newcomer: true, is_new_silent: true, ..case(Named::All, Old::Lives) },
     Case { is_newcomer: true, leader_may_end: true, ..case(Named::All, Old::Lives) },
 ];

@@ -90,7 +90,8 @@ struct World {
     is_former_back: bool,
     /// Since when the leading Sentinel knows that the replica was promoted.
     noticed_at: Option<u64>,
-    has_told: bool,
+    /// Since when the other one knows it, too.
+    told_at: Option<u64>,
     is_mended: bool,
     clients: [Client; 2],
 }
@@ -103,6 +104,10 @@ struct Client {
     /// Ticks since it asked, and without service.
     silent: u8,
     pause: u8,
+}
+
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / TICK.as_millis()).unwrap()
 }
 
 /// Searches all courses; how many states there were, or what promise was broken.
@@ -139,7 +144,7 @@ impl World {
             is_promoted: false,
             is_former_back: false,
             noticed_at: None,
-            has_told: false,
+            told_at: None,
             is_mended: false,
             clients,
         }
@@ -166,8 +171,8 @@ impl World {
                     after.push(Self { noticed_at: Some(tick), ..world.clone() });
                     after.extend((!is_late).then_some(world));
                 }
-                Some(at) if !world.has_told => {
-                    after.push(Self { has_told: true, ..world.clone() });
+                Some(at) if world.told_at.is_none() => {
+                    after.push(Self { told_at: Some(tick), ..world.clone() });
                     after.extend((tick <= at).then_some(world));
                 }
                 Some(_) => after.push(world),
@@ -178,7 +183,7 @@ impl World {
 
     fn role(&self, case: Case, server: u8) -> Role {
         // Which one it is in the end.
-        let is_new_kept = self.has_leader || self.has_told || !case.is_old_alive();
+        let is_new_kept = self.has_leader || self.told_at.is_some() || !case.is_old_alive();
         match server {
             OLD if case.old == Old::Killed => Role::Refused,
             OLD if case.old == Old::Vanished => Role::Silent,
@@ -190,9 +195,9 @@ impl World {
         }
     }
 
-    fn words(&self, case: Case, client: usize) -> Vec<Word<u8>> {
+    fn words(&self, case: Case, tick: u64, client: usize) -> Vec<Word<u8>> {
         let is_down = case.old != Old::Lives;
-        let old = Word { epoch: 1, master: OLD, watched: OLD, is_down };
+        let old = Word { epoch: 1, master: OLD, watched: OLD, is_down, is_new: false };
         let mut leader = old.clone();
         if self.noticed_at.is_some() {
             (leader.epoch, leader.master) = (2, NEW);
@@ -200,8 +205,11 @@ impl World {
         if Mutant::WatchedIsFollowed.is_on() {
             leader.master = leader.watched;
         }
-        let new = Word { epoch: 2, master: NEW, watched: NEW, is_down: false };
-        let other = if self.has_told { new } else { old.clone() };
+        let new = |told_at| {
+            let is_new = tick < told_at + ticks(SETTLING);
+            Word { epoch: 2, master: NEW, watched: NEW, is_down: false, is_new }
+        };
+        let other = self.told_at.map_or(old.clone(), new);
         let leader = self.has_leader.then_some(leader);
         match (case.named, client) {
             (Named::All, _) => leader.into_iter().chain([other, old]).collect(),
@@ -234,7 +242,7 @@ impl World {
     }
 
     fn asked(&self, case: Case, tick: u64, client: usize, role: impl Fn(u8) -> Role) -> Self {
-        let mut evidence = Evidence::of(self.words(case, client));
+        let mut evidence = Evidence::of(self.words(case, tick, client));
         let now = Moment::from_nanos(0).after(TICK * u32::try_from(tick).unwrap());
         let mut asking = self.clients[client].clone();
         asking.silent = 0;
@@ -255,8 +263,7 @@ impl World {
                 }
                 Step::Follow(successor) => {
                     let is_settling = successor.has_rival && !Mutant::NotSettled.is_on();
-                    let settling = u64::try_from(SETTLING.as_millis() / TICK.as_millis()).unwrap();
-                    asking.settled_at = if is_settling { tick + settling } else { tick };
+                    asking.settled_at = if is_settling { tick + ticks(SETTLING) } else { tick };
                     asking.follows = successor.master;
                     asking.mastership.follow(&successor);
                     break;

@@ -31,7 +31,10 @@ impl<A: Clone + Eq> Mastership<A> {
 
     fn step(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
         let Some((followed, epoch)) = self.0.followed.clone() else {
-            return self.0.next(evidence, now);
+            let mut believed = evidence.clone();
+            let begins_at_once = Mutant::NewcomerGrantsAtOnce.is_on();
+            believed.words.iter_mut().for_each(|word| word.is_new &= !begins_at_once);
+            return self.0.next(&believed, now);
         };
         let mut believed = evidence.clone();
         for word in &mut believed.words {
