@@ -256,6 +256,7 @@ impl<A: Clone + Eq> Mastership<A> {
                 return Step::AskAgain;
             }
             Some(Role::Master) => may_be_master(role, self.is_down),
+            // To the Sentinels it has said that it is a master.
             Some(Role::Silent | Role::Refused)
                 if is_left && self.are_agreed(evidence, &other.master) =>
             {

@@ -6,7 +6,7 @@
 mod history;
 mod open;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -298,6 +298,36 @@ async fn a_successor_that_is_far_away_is_followed() {
     follows(&locker, port).await;
 }
 
+/// The Sentinel never names it: the master refuses connections, and its replica is promoted while it is looked at.
+#[tokio::test]
+async fn the_successor_of_a_master_that_has_ended_is_found_before_a_sentinel_names_it() {
+    let (mut old, new) = (RedisServer::start(), RedisServer::start());
+    let (port, replica) = (old.port(), new.port());
+    assert_eq!(new.cli_text(&["REPLICAOF", "127.0.0.1", &port.to_string()]), "OK");
+    let is_down = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_down);
+    let sentinel = ScriptedServer::start(move |command| {
+        if command.is(&["SENTINEL", "REPLICAS"]) {
+            Action::Reply(Frame::Array([fields(replica, 1, "slave")].into()))
+        } else if command.is(&["SENTINEL", "MASTER"]) && told.load(Ordering::Relaxed) {
+            Action::Reply(fields(port, 1, "master,s_down"))
+        } else {
+            as_a_sentinel(command, (port, 1))
+        }
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    old.kill();
+    is_down.store(true, Ordering::Relaxed);
+    let asked = || sentinel.commands().len();
+    let before = asked();
+    eventually("the Sentinel is asked", || asked() >= before + 30).await;
+    assert_eq!(new.cli_text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    follows(&locker, replica).await;
+    take(&locker, "a").await.release().await.unwrap();
+}
+
 /// Others reach it, and are granted locks there.
 #[tokio::test]
 async fn a_successor_that_does_not_answer_is_followed_and_the_old_master_is_left() {
@@ -365,7 +395,7 @@ fn sentinel_of(named: impl Fn() -> (u16, u32) + Send + 'static) -> ScriptedServe
 fn as_a_sentinel(command: &Command, (port, epoch): (u16, u32)) -> Action {
     match command.name().as_str() {
         "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
-            Action::Reply(fields(port, epoch))
+            Action::Reply(fields(port, epoch, "master"))
         }
         "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
         "SUBSCRIBE" => Action::Silence,
@@ -373,10 +403,10 @@ fn as_a_sentinel(command: &Command, (port, epoch): (u16, u32)) -> Action {
     }
 }
 
-fn fields(port: u16, epoch: u32) -> Frame {
+fn fields(port: u16, epoch: u32, flags: &str) -> Frame {
     let fields = [("ip", "127.0.0.1".to_owned()), ("port", port.to_string())];
     let fields = fields.into_iter().chain([("config-epoch", epoch.to_string())]);
-    let fields = fields.chain([("flags", "master".to_owned())]);
+    let fields = fields.chain([("flags", flags.to_owned())]);
     texts(fields.flat_map(|(name, value)| [name.to_owned(), value]))
 }
 

@@ -46,7 +46,7 @@ pub(super) enum Named {
 pub(super) enum Old {
     /// The failover was asked for.
     Lives,
-    /// It stood still for so long that the Sentinels call it down, or they alone do not reach it.
+    /// It stood still until the Sentinels called it down, or they alone do not reach it.
     IsCalledDown,
     /// Its process has ended: it refuses connections.
     Killed,
