@@ -45,7 +45,7 @@ const ASK_GAP: Backoff =
 /// Once one Sentinel has answered, the others are waited for no longer than this.
 const OTHERS_WITHIN: Duration = Duration::from_millis(500);
 /// A server that does not say its role within this time is silent. Longer, and a master that hangs would keep clients from
-/// its successor; which itself has twice the time after each round in which it was too far away for that.
+/// its successor; which itself, where it is too far away for that, is followed once Sentinels agree on it.
 const ROLE_WITHIN: Duration = Duration::from_millis(500);
 
 /// What asks the Sentinels.
@@ -55,8 +55,6 @@ pub(crate) struct Watch {
     mastership: Mastership<Address>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
     asked: Vec<(Address, Line)>,
-    /// How long a server that Sentinels name as another master may take to say its role.
-    patience: Duration,
     opening: Opening,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
@@ -118,7 +116,6 @@ impl Watch {
             mastership: Mastership::new(sentinels.len()),
             sentinels,
             asked: Vec::new(),
-            patience: ROLE_WITHIN,
             opening,
             service: Arc::new(Service::new(template.clone())),
             template,
@@ -128,6 +125,7 @@ impl Watch {
             if let Finding::Found(found) = watch.ask().await.map_err(unmet)? {
                 break found;
             }
+            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
         };
         watch.mastership.follow(&found);
         watch.service.follow(watch.endpoint(&found.master));
@@ -187,16 +185,12 @@ impl Watch {
             match self.mastership.next(&evidence, clock::now()) {
                 Step::Stay => {
                     self.asked.clear();
-                    self.patience = ROLE_WITHIN;
                     return Ok(Finding::Unchanged);
                 }
                 Step::AskAgain => return Ok(Finding::Changing),
                 Step::Follow(successor) => return Ok(Finding::Found(successor)),
                 Step::Look(servers) => {
-                    let named = evidence.words.iter().map(|word| &word.master);
-                    let named: Vec<_> =
-                        named.filter(|it| !self.mastership.follows(it)).cloned().collect();
-                    let roles = self.roles(&servers, &named).await;
+                    let roles = self.roles(&servers).await;
                     evidence.roles.extend(servers.into_iter().zip(roles));
                 }
                 Step::AskForReplicas => {
@@ -251,12 +245,11 @@ impl Watch {
         if words.is_empty() { Err(unheard) } else { Ok(words) }
     }
 
-    async fn roles(&mut self, servers: &[Address], named: &[Address]) -> Vec<Role> {
-        let within = |server: &Address| match self.template.login {
+    async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
+        let within = match self.template.login {
             // The provider of credentials may take its time.
             #[cfg(any(test, feature = "credentials"))]
             Some(Login::Provided(_)) => self.opening.within,
-            _ if named.contains(server) => self.patience,
             _ => ROLE_WITHIN,
         };
         let mut kept = std::mem::take(&mut self.asked);
@@ -264,19 +257,17 @@ impl Watch {
             let known = kept.iter().position(|(asked, _)| asked == address);
             let known = known.map(|at| kept.swap_remove(at).1);
             let asking = role(known, self.opening.clone(), self.endpoint(address));
-            let within = within(address);
             async move { timeout(within, pin!(asking)).await }
         };
         let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
         self.asked = kept;
-        let mut asked = servers.iter().zip(&answers);
-        if asked.any(|(server, answer)| answer.is_err() && named.contains(server)) {
-            self.patience = (2 * self.patience).min(self.opening.within.max(ROLE_WITHIN));
-        }
-        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| {
-            let Ok(Ok((role, line))) = answer else { return Role::Silent };
-            self.asked.push((address.clone(), line));
-            role
+        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| match answer {
+            Ok(Ok((role, line))) => {
+                self.asked.push((address.clone(), line));
+                role
+            }
+            Ok(Err(why)) if why.is_refused_dial() => Role::Refused,
+            _ => Role::Silent,
         };
         servers.iter().zip(answers).map(heard).collect()
     }

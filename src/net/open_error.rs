@@ -129,6 +129,12 @@ impl OpenError {
         }
     }
 
+    /// Whether nothing listens there, as where a process has ended.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn is_refused_dial(&self) -> bool {
+        matches!(self, Self::Dial(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
     /// The same, of a Sentinel.
     #[cfg(feature = "sentinel")]
     pub(crate) fn of_sentinel(self) -> Self {

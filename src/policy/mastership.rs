@@ -9,19 +9,26 @@
 //! So clients have to leave the old master for good, on the same evidence, within a short time:
 //!
 //! - A newer configuration counts once the server that it names says itself that it is a master.
+//!   One that this client does not reach has said so to the Sentinels: where they are agreed, it is
+//!   followed without an answer, and nothing is granted until there is one. Others grant there.
 //!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
 //!   be gone before it has told the others, which would then keep the old master.
 //! - An equal or older configuration never ousts a server that says that it is a master. One that
 //!   says that it is a replica gives way to any; one that is silent, to what more than half of the
 //!   Sentinels say.
-//! - A master that is silent, and down for a Sentinel too, gives way to the only one of its
-//!   replicas that says that it is a master: the Sentinels will say so up to a second later.
+//! - A master that refuses connections, and is down for a Sentinel too, gives way to the only one of
+//!   its replicas that said at the last look that it is a replica, and now that it is a master: the
+//!   Sentinels will say so up to a second later. Another that says so is a former master that came
+//!   back, and knows nothing of the latest leases.
 //! - Where the server that was left may still be a master, the new one is given the time in which all
 //!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
-//!   there at once, and are lost if it has never heard of them.
-//! - A server may be a master where it says so, and where it is silent though no Sentinel has said
-//!   that it is down: it may be silent for this client alone, or for half a second.
+//!   there at once, and are lost if it has never heard of them. So it is given by a client that begins
+//!   where a Sentinel has changed its master only just now, whatever the others say.
+//! - A server may be a master where it says so, and where it is silent, though Sentinels call it down:
+//!   it may have stood still and go on, or be cut off from them and from this client alone. Only one
+//!   that refuses connections, and is down for a Sentinel, is a process that has ended. So a master
+//!   whose host is gone costs that second and [`SETTLING`] more than one that was killed.
 //!
 //! Pure: words, roles and moments come in as arguments, what to do next comes out.
 
@@ -46,6 +53,8 @@ pub(crate) struct Word<A> {
     pub(crate) watched: A,
     /// Whether the server that it watches is down for it.
     pub(crate) is_down: bool,
+    /// Whether it watches that server only since less than [`SETTLING`] ago.
+    pub(crate) is_new: bool,
 }
 
 /// What a server says of itself.
@@ -55,6 +64,8 @@ pub(crate) enum Role {
     Replica,
     /// It did not answer.
     Silent,
+    /// Nothing listens there: as of a process that has ended.
+    Refused,
 }
 
 /// What to do next.
@@ -103,6 +114,9 @@ pub(crate) struct Mastership<A> {
     pub(super) is_down: bool,
     /// A newer configuration's master that is not confirmed, and since when it has been named.
     unconfirmed: Option<(A, Moment)>,
+    /// Which said at the last look that they are replicas, while the followed server refuses
+    /// connections.
+    pub(super) replicas: Vec<A>,
 }
 
 impl<A: Clone + Eq> Evidence<A> {
@@ -141,11 +155,7 @@ impl<A: Clone + Eq> Evidence<A> {
 impl<A: Clone + Eq> Mastership<A> {
     /// Of a service for which this many Sentinels are named.
     pub(crate) fn new(sentinels: usize) -> Self {
-        Self { sentinels, followed: None, is_down: false, unconfirmed: None }
-    }
-
-    pub(crate) fn follows(&self, server: &A) -> bool {
-        self.followed.as_ref().is_some_and(|(followed, _)| followed == server)
+        Self { sentinels, followed: None, is_down: false, unconfirmed: None, replicas: Vec::new() }
     }
 
     /// The server is followed from here on.
@@ -156,7 +166,9 @@ impl<A: Clone + Eq> Mastership<A> {
 
     /// What to do next, by what is known at `now`: to be asked again with what that brings.
     pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
-        let Some((followed, epoch)) = self.followed.clone() else { return first(evidence) };
+        let Some((followed, epoch)) = self.followed.clone() else {
+            return self.first(evidence, now);
+        };
         let confirmed = evidence.words.iter().filter(|word| word.master == followed);
         let epoch = confirmed.map(|word| word.epoch).max().unwrap_or(0).max(epoch);
         self.followed = Some((followed.clone(), epoch));
@@ -179,6 +191,40 @@ impl<A: Clone + Eq> Mastership<A> {
         }
     }
 
+    /// The master to begin with: the newest that is one indeed, or is one as Sentinels agree; else the
+    /// newest, which will say itself why it takes no locks.
+    fn first(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
+        let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
+        let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
+        let is_new =
+            |server: &A| evidence.words.iter().any(|word| word.is_new && word.watched == *server);
+        if named.clone().all(|server| *server == newest.master) {
+            let Word { master, epoch, .. } = newest.clone();
+            let has_rival = is_new(&master);
+            return Step::Follow(Successor { master, epoch, has_rival });
+        }
+        if let Some(look) = evidence.look(named.clone().cloned()) {
+            return look;
+        }
+        let is_master = |word: &Word<A>| match evidence.role(&word.master) {
+            Some(Role::Master) => true,
+            Some(Role::Replica) => false,
+            _ => self.are_agreed(evidence, &word.master),
+        };
+        let chosen = evidence.newest(is_master).unwrap_or(newest);
+        let is_down =
+            |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
+        let is_rival = |server: &A| {
+            *server != chosen.master && may_be_master(evidence.role(server), is_down(server))
+        };
+        let has_rival = is_new(&chosen.master) || named.into_iter().any(is_rival);
+        let Word { master, epoch, .. } = chosen.clone();
+        if has_rival && !self.is_confirmed(evidence, &master, now) {
+            return Step::AskAgain;
+        }
+        Step::Follow(Successor { master, epoch, has_rival })
+    }
+
     /// Of the Sentinels, those that watch the followed server are asked; later they watch another.
     fn note_whether_down(&mut self, evidence: &Evidence<A>, followed: &A) {
         let mut watching =
@@ -199,19 +245,26 @@ impl<A: Clone + Eq> Mastership<A> {
         is_newer: bool,
         now: Moment,
     ) -> Step<A> {
-        let has_rival = match evidence.role(followed) {
-            Some(Role::Master) if !is_newer => return Step::Stay,
-            Some(Role::Master) => true,
-            Some(Role::Replica) => false,
+        let role = evidence.role(followed);
+        let is_left = is_newer || role == Some(Role::Replica);
+        if !is_left && role == Some(Role::Master) {
+            return Step::Stay;
+        }
+        let has_rival = match evidence.role(&other.master) {
             // The Sentinel may be one that knows nothing of the newest failover.
-            _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
+            _ if !is_left && 2 * evidence.votes(&other.master) <= self.sentinels => {
                 return Step::AskAgain;
             }
-            // Where it is silent, it may be so for this process alone.
-            _ => !self.is_down,
+            Some(Role::Master) => may_be_master(role, self.is_down),
+            // To the Sentinels it has said that it is a master.
+            Some(Role::Silent | Role::Refused)
+                if is_left && self.are_agreed(evidence, &other.master) =>
+            {
+                true
+            }
+            _ => return Step::AskAgain,
         };
-        let is_master = evidence.role(&other.master) == Some(Role::Master);
-        if !is_master || has_rival && !self.is_confirmed(evidence, &other.master, now) {
+        if has_rival && !self.is_confirmed(evidence, &other.master, now) {
             return Step::AskAgain;
         }
         Step::Follow(Successor { master: other.master.clone(), epoch: other.epoch, has_rival })
@@ -219,69 +272,62 @@ impl<A: Clone + Eq> Mastership<A> {
 
     /// Whether a newer configuration is known to more than the Sentinel that made it.
     fn is_confirmed(&mut self, evidence: &Evidence<A>, master: &A, now: Moment) -> bool {
-        let votes = evidence.votes(master);
         let since = match &self.unconfirmed {
             Some((named, since)) if named == master => *since,
             _ => now,
         };
         self.unconfirmed = Some((master.clone(), since));
-        2 * votes > self.sentinels || votes == evidence.words.len() || now.since(since) >= LASTING
+        self.are_agreed(evidence, master) || now.since(since) >= LASTING
     }
 
-    /// The replica that has taken the place of a master that is gone, before a Sentinel says so.
-    fn replica(&self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
+    /// Whether more than half of the Sentinels name it, or all that answer.
+    fn are_agreed(&self, evidence: &Evidence<A>, master: &A) -> bool {
+        let votes = evidence.votes(master);
+        2 * votes > self.sentinels || votes == evidence.words.len()
+    }
+
+    /// The replica that has taken the place of a master that has ended, before a Sentinel says so.
+    fn replica(&mut self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
         let is_down =
             |word: &Word<A>| word.is_down && word.master == *followed && word.watched == *followed;
-        if !evidence.words.iter().any(is_down) {
-            return None;
-        }
+        let is_down = evidence.words.iter().any(is_down);
         match evidence.role(followed) {
-            None => return Some(Step::Look(vec![followed.clone()])),
-            Some(Role::Silent) => {}
-            Some(_) => return None,
+            None if is_down => return Some(Step::Look(vec![followed.clone()])),
+            Some(Role::Refused) if is_down => {}
+            _ => {
+                self.replicas.clear();
+                return None;
+            }
         }
         let Some(replicas) = &evidence.replicas else { return Some(Step::AskForReplicas) };
         if let Some(look) = evidence.look(replicas.iter().cloned()) {
             return Some(look);
         }
         // Each Sentinel names each of them; each has said its role once.
-        let is_master =
-            |(server, role): &&(A, Role)| *role == Role::Master && replicas.contains(server);
-        let mut masters = evidence.roles.iter().filter(is_master).map(|(server, _)| server);
-        match (masters.next(), masters.next()) {
-            (Some(master), None) => {
-                Some(Step::Follow(Successor { master: master.clone(), epoch, has_rival: false }))
-            }
-            _ => Some(Step::AskAgain),
-        }
+        let are = |role: Role| {
+            let listed = evidence.roles.iter().filter(move |(_, it)| *it == role);
+            listed.map(|(server, _)| server).filter(|server| replicas.contains(server))
+        };
+        let mut promoted = are(Role::Master).filter(|server| self.replicas.contains(server));
+        let successor = match (promoted.next(), promoted.next()) {
+            (Some(master), None) => Some(master.clone()),
+            _ => None,
+        };
+        self.replicas = are(Role::Replica).cloned().collect();
+        Some(successor.map_or(Step::AskAgain, |master| {
+            Step::Follow(Successor { master, epoch, has_rival: false })
+        }))
     }
 }
 
-/// The master to begin with: the newest that is one indeed, else the newest, which will say itself
-/// why it takes no locks.
-fn first<A: Clone + Eq>(evidence: &Evidence<A>) -> Step<A> {
-    let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
-    let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
-    if named.clone().all(|server| *server == newest.master) {
-        let Word { master, epoch, .. } = newest.clone();
-        return Step::Follow(Successor { master, epoch, has_rival: false });
-    }
-    if let Some(look) = evidence.look(named.clone().cloned()) {
-        return look;
-    }
-    let is_master = |word: &Word<A>| evidence.role(&word.master) == Some(Role::Master);
-    let chosen = evidence.newest(is_master).unwrap_or(newest);
-    let is_down =
-        |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
-    let may_be_master = |server: &A| match evidence.role(server) {
-        Some(Role::Master) => true,
-        Some(Role::Silent) | None => !is_down(server),
+/// Whether a server may take writes of others, by what it said to this client and whether a Sentinel
+/// calls it down.
+fn may_be_master(role: Option<Role>, is_down: bool) -> bool {
+    match role {
         Some(Role::Replica) => false,
-    };
-    let has_rival =
-        named.into_iter().any(|server| *server != chosen.master && may_be_master(server));
-    let Word { master, epoch, .. } = chosen.clone();
-    Step::Follow(Successor { master, epoch, has_rival })
+        Some(Role::Refused) => !is_down,
+        Some(Role::Master | Role::Silent) | None => true,
+    }
 }
 
 #[cfg(test)]

@@ -87,6 +87,10 @@ pub(crate) enum Mutant {
     WatchedIsFollowed,
     NotSettled,
     SilentIsDead,
+    RefusedIsDead,
+    UnreachableSuccessorIsIgnored,
+    FormerMasterIsFollowed,
+    NewcomerGrantsAtOnce,
     // What the grace after a failover has to withstand: it is searched, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
@@ -107,12 +111,16 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 5] = [
+    pub(crate) const OF_SENTINELS: [Self; 9] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
         Self::NotSettled,
         Self::SilentIsDead,
+        Self::RefusedIsDead,
+        Self::UnreachableSuccessorIsIgnored,
+        Self::FormerMasterIsFollowed,
+        Self::NewcomerGrantsAtOnce,
     ];
 
     /// Whether this thread's library has this bug.

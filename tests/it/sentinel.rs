@@ -6,7 +6,7 @@
 mod history;
 mod open;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -298,6 +298,84 @@ async fn a_successor_that_is_far_away_is_followed() {
     follows(&locker, port).await;
 }
 
+/// The Sentinel never names it: the master refuses connections, and its replica is promoted while it is looked at.
+#[tokio::test]
+async fn the_successor_of_a_master_that_has_ended_is_found_before_a_sentinel_names_it() {
+    let (mut old, new) = (RedisServer::start(), RedisServer::start());
+    let (port, replica) = (old.port(), new.port());
+    assert_eq!(new.cli_text(&["REPLICAOF", "127.0.0.1", &port.to_string()]), "OK");
+    let is_down = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_down);
+    let sentinel = ScriptedServer::start(move |command| {
+        if command.is(&["SENTINEL", "REPLICAS"]) {
+            Action::Reply(Frame::Array([fields(replica, 1, "slave")].into()))
+        } else if command.is(&["SENTINEL", "MASTER"]) && told.load(Ordering::Relaxed) {
+            Action::Reply(fields(port, 1, "master,s_down"))
+        } else {
+            as_a_sentinel(command, (port, 1))
+        }
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    old.kill();
+    is_down.store(true, Ordering::Relaxed);
+    let asked = || sentinel.commands().len();
+    let before = asked();
+    eventually("the Sentinel is asked", || asked() >= before + 30).await;
+    assert_eq!(new.cli_text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    follows(&locker, replica).await;
+    take(&locker, "a").await.release().await.unwrap();
+}
+
+/// Others reach it, and are granted locks there.
+#[tokio::test]
+async fn a_successor_that_does_not_answer_is_followed_and_the_old_master_is_left() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let (sentinel, named) = sentinel_that_changes(old.port());
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    new.stop();
+    *named.lock().unwrap() = (new.port(), 2);
+    follows(&locker, new.port()).await;
+    let error = soon("it is refused", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(old.cli_text(&["EXISTS", "a"]), "0");
+    new.cont();
+    let guard = take(&locker, "a").await;
+    assert_eq!(new.cli_text(&["EXISTS", "a"]), "1");
+    guard.release().await.unwrap();
+}
+
+/// It takes longer than the Sentinel, which tells of nothing, is left alone.
+#[cfg(feature = "credentials")]
+#[tokio::test]
+async fn a_login_at_a_sentinel_is_renewed_by_a_provider_that_takes_its_time() {
+    let server = RedisServer::start();
+    let port = server.port();
+    let sentinel = ScriptedServer::start(move |command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        "AUTH" => Action::ok(),
+        _ => as_a_sentinel(command, (port, 1)),
+    });
+    let asked = Arc::<AtomicU64>::default();
+    let provide = move |_| {
+        let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            let takes = Duration::from_millis(if is_first { 0 } else { 2500 });
+            tokio::time::sleep(takes).await;
+            let credentials = leasehold::Credentials::new("app", "secret");
+            Ok::<_, &str>(credentials.valid_for(Duration::from_millis(500)))
+        }
+    };
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let builder = Locker::builder().node(url).connect_timeout(Duration::from_secs(20));
+    let builder = builder.sentinel_credentials_from(provide);
+    let _locker = soon("it connects", builder.connect()).await.unwrap();
+    eventually("it logs in again", || sentinel.accepted() >= 3).await;
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
 }
@@ -311,21 +389,24 @@ fn sentinel_that_changes(port: u16) -> (ScriptedServer, Arc<Mutex<(u16, u32)>>) 
 
 /// It names the master with the port and the epoch that it is told.
 fn sentinel_of(named: impl Fn() -> (u16, u32) + Send + 'static) -> ScriptedServer {
-    ScriptedServer::start(move |command| match command.name().as_str() {
-        "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
-            let (port, epoch) = named();
-            Action::Reply(fields(port, epoch))
-        }
-        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), named().0.to_string()])),
-        "SUBSCRIBE" => Action::Silence,
-        _ => greeting(command).unwrap(),
-    })
+    ScriptedServer::start(move |command| as_a_sentinel(command, named()))
 }
 
-fn fields(port: u16, epoch: u32) -> Frame {
+fn as_a_sentinel(command: &Command, (port, epoch): (u16, u32)) -> Action {
+    match command.name().as_str() {
+        "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
+            Action::Reply(fields(port, epoch, "master"))
+        }
+        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
+        "SUBSCRIBE" => Action::Silence,
+        _ => greeting(command).unwrap(),
+    }
+}
+
+fn fields(port: u16, epoch: u32, flags: &str) -> Frame {
     let fields = [("ip", "127.0.0.1".to_owned()), ("port", port.to_string())];
     let fields = fields.into_iter().chain([("config-epoch", epoch.to_string())]);
-    let fields = fields.chain([("flags", "master".to_owned())]);
+    let fields = fields.chain([("flags", flags.to_owned())]);
     texts(fields.flat_map(|(name, value)| [name.to_owned(), value]))
 }
 

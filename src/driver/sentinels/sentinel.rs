@@ -15,7 +15,7 @@ use crate::net::open_error::OpenError;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Moment, RELOGIN, Word};
-use crate::race::timeout;
+use crate::race::{First, race, timeout};
 
 /// What a Sentinel that leads a failover says once the replica has said that it is a master, and what each says once it
 /// watches another master: the one that leads only at the failover's end.
@@ -43,9 +43,12 @@ pub(super) struct Sentinel {
 enum State {
     /// It is not dialled before, and why it is down.
     Down(Moment, OpenError),
-    Dialling(BoxFuture<'static, Result<Line, OpenError>>),
-    Up(Box<Line>),
+    Dialling(Dial),
+    /// With the dial of the line that takes its place, once its login ends.
+    Up(Box<Line>, Option<Dial>),
 }
+
+type Dial = BoxFuture<'static, Result<Line, OpenError>>;
 
 impl Sentinel {
     pub(super) fn new(endpoint: Endpoint, opening: Opening) -> Self {
@@ -54,7 +57,7 @@ impl Sentinel {
     }
 
     fn line(&self) -> Option<&Line> {
-        if let State::Up(line) = &self.state { Some(line) } else { None }
+        if let State::Up(line, _) = &self.state { Some(line) } else { None }
     }
 
     /// Whether it is connected, and would not tell of a change.
@@ -73,7 +76,7 @@ impl Sentinel {
     /// the next round tells. The other way round an old master would seem to be the newest.
     pub(super) async fn ask(&mut self, service: &str) -> Result<Word<Address>, OpenError> {
         self.tried().await?;
-        let State::Up(line) = &mut self.state else { return Err(OpenError::Connecting) };
+        let State::Up(line, _) = &mut self.state else { return Err(OpenError::Connecting) };
         let of = |what: &'static [u8]| [b"SENTINEL", what, service.as_bytes()];
         let questions = [&of(b"MASTER")[..], &of(b"GET-MASTER-ADDR-BY-NAME"), &of(b"REPLICAS")];
         let [master, address, replicas] = match line.ask(questions).await {
@@ -97,22 +100,31 @@ impl Sentinel {
     /// Waits until it may know something new: it has told so, or is connected to again.
     pub(super) async fn hear(&mut self) {
         loop {
-            if let State::Up(line) = &mut self.state {
-                let left = line.ends_at.map_or(Duration::MAX, |at| at.since(clock::now()));
-                let heard = timeout(left, pin!(line.hear())).await;
+            if let State::Up(line, lasting) = &mut self.state {
+                let heard = match lasting {
+                    Some(dial) => race(pin!(line.hear()), dial).await,
+                    None => {
+                        let left = line.ends_at.map_or(Duration::MAX, |at| at.since(clock::now()));
+                        let heard = timeout(left, pin!(line.hear())).await;
+                        let Ok(heard) = heard else {
+                            // The login ends: a line with one that lasts is to take this one's place.
+                            self.log_in_again();
+                            continue;
+                        };
+                        First::One(heard)
+                    }
+                };
                 match heard {
-                    Ok(Ok(())) => return,
-                    Ok(Err(why)) => self.is_down(why),
-                    // The login ends: with one that lasts, the line takes this one's place.
-                    Err(_) => {
-                        let opened = self.open().await;
-                        let again = || clock::now().after(RELOGIN.delay(0, clock::random_bits()));
-                        let State::Up(line) = &mut self.state else { return };
-                        match opened {
-                            Ok(lasting) => return **line = lasting,
-                            // A server does not end a login by itself.
-                            Err(_) => line.ends_at = Some(again()),
-                        }
+                    First::One(Ok(())) => return,
+                    First::One(Err(why)) => self.is_down(why),
+                    First::Other(Ok(line)) => {
+                        self.state = State::Up(Box::new(line), None);
+                        return;
+                    }
+                    First::Other(Err(_)) => {
+                        // A server does not end a login by itself.
+                        let again = clock::now().after(RELOGIN.delay(0, clock::random_bits()));
+                        (line.ends_at, *lasting) = (Some(again), None);
                     }
                 }
             } else if self.tried().await.is_ok() {
@@ -127,18 +139,25 @@ impl Sentinel {
     async fn tried(&mut self) -> Result<(), OpenError> {
         loop {
             match &mut self.state {
-                State::Up(_) => return Ok(()),
+                State::Up(..) => return Ok(()),
                 State::Down(until, why) if clock::now() < *until => return Err(why.clone()),
                 State::Down(..) => self.state = State::Dialling(self.open()),
                 State::Dialling(dialling) => match dialling.await {
-                    Ok(line) => self.state = State::Up(Box::new(line)),
+                    Ok(line) => self.state = State::Up(Box::new(line), None),
                     Err(why) => self.is_down(why),
                 },
             }
         }
     }
 
-    fn open(&self) -> BoxFuture<'static, Result<Line, OpenError>> {
+    fn log_in_again(&mut self) {
+        let dial = self.open();
+        if let State::Up(_, lasting) = &mut self.state {
+            *lasting = Some(dial);
+        }
+    }
+
+    fn open(&self) -> Dial {
         let opening = self.opening.clone().open(self.endpoint.clone(), &CHANNELS);
         Box::pin(async move { opening.await.map_err(OpenError::of_sentinel) })
     }

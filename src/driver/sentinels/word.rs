@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::endpoint::host;
 use crate::net::transport::Address;
-use crate::policy::{Role, Word};
+use crate::policy::{Role, SETTLING, Word};
 
 /// What a Sentinel knows of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +23,14 @@ pub(crate) struct Known {
 pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
     let flags = field(watched, "flags")?;
     let is_down = ["s_down", "o_down"];
+    // It counts from where the Sentinel began to watch this master, or started itself.
+    let watched_for = field(watched, "role-reported-time").and_then(|ms| ms.parse().ok());
     let word = Word {
         epoch: field(watched, "config-epoch")?.parse().ok()?,
         watched: address_in(watched)?,
         master: pair(named)?,
         is_down: flags.split(',').any(|flag| is_down.contains(&flag)),
+        is_new: watched_for.is_some_and(|ms| Duration::from_millis(ms) < SETTLING),
     };
     let down_after = field(watched, "down-after-milliseconds").and_then(|ms| ms.parse().ok());
     let count = |name| field(watched, name).and_then(|count| count.parse().ok());

@@ -1,11 +1,12 @@
 //! Every small course of a failover: one master, one replica that is promoted, a Sentinel that
 //! leads, one that learns from it, one that was cut off, and two clients that ask at any time.
 //!
-//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master. The
+//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master; where the
+//! old master was killed, a second later, and another that was one before may come back as a master. The
 //! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
 //! time, and then the other makes the promoted server a replica again if it was never told.
 //! Clients ask at least once a second, and in the next tick where something is changing. Whenever one
-//! asks, the old master may be silent for this one alone.
+//! asks, the old master may be silent for this one alone, or refuse it.
 
 use std::collections::HashSet;
 
@@ -25,6 +26,10 @@ const PAUSE_MAX: u8 = 16;
 
 const OLD: u8 = 0;
 const NEW: u8 = 1;
+/// Followed by a client that has not begun.
+const NOBODY: u8 = 2;
+/// Listed as a replica, and dead since another took its place: it knows no lease of the dead master.
+const FORMER: u8 = 3;
 
 /// Which Sentinels the clients name.
 #[derive(Clone, Copy, Debug)]
@@ -36,21 +41,57 @@ pub(super) enum Named {
     Each,
 }
 
+/// What has become of the old master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Old {
+    /// The failover was asked for.
+    Lives,
+    /// It stood still until the Sentinels called it down, or they alone do not reach it.
+    IsCalledDown,
+    /// Its process has ended: it refuses connections.
+    Killed,
+    /// Its host is gone.
+    Vanished,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) named: Named,
-    pub(super) is_old_alive: bool,
+    pub(super) old: Old,
     pub(super) leader_may_end: bool,
-    /// A server that is well may be silent for one client.
-    pub(super) may_seem_silent: bool,
+    /// What the old master, which is well, may be for one client alone.
+    pub(super) seems: Option<Role>,
+    /// The second client never has an answer of the promoted server: it may do without service.
+    pub(super) is_new_silent: bool,
+    /// The second client begins at any time.
+    pub(super) is_newcomer: bool,
+    /// A former master may come back at any time, and says that it is one.
+    pub(super) has_former: bool,
+}
+
+impl Case {
+    fn is_old_alive(self) -> bool {
+        matches!(self.old, Old::Lives | Old::IsCalledDown)
+    }
+
+    fn promoted_at(self) -> u64 {
+        if self.old == Old::Killed { 4 } else { 0 }
+    }
+
+    fn reaches(self, client: usize, server: u8) -> bool {
+        server != NOBODY && !(self.is_new_silent && client == 1 && server == NEW)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
     has_leader: bool,
+    is_promoted: bool,
+    is_former_back: bool,
     /// Since when the leading Sentinel knows that the replica was promoted.
     noticed_at: Option<u64>,
-    has_told: bool,
+    /// Since when the other one knows it, too.
+    told_at: Option<u64>,
     is_mended: bool,
     clients: [Client; 2],
 }
@@ -63,6 +104,10 @@ struct Client {
     /// Ticks since it asked, and without service.
     silent: u8,
     pause: u8,
+}
+
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / TICK.as_millis()).unwrap()
 }
 
 /// Searches all courses; how many states there were, or what promise was broken.
@@ -91,28 +136,43 @@ impl World {
         let mut mastership = Mastership::new(sentinels);
         mastership.follow(&Successor { master: OLD, epoch: 1, has_rival: false });
         let client = Client { mastership, follows: OLD, settled_at: 0, silent: 0, pause: 0 };
-        let clients = [client.clone(), client];
-        Self { has_leader: true, noticed_at: None, has_told: false, is_mended: false, clients }
+        let newcomer =
+            Client { mastership: Mastership::new(sentinels), follows: NOBODY, ..client.clone() };
+        let clients = [client.clone(), if case.is_newcomer { newcomer } else { client }];
+        Self {
+            has_leader: true,
+            is_promoted: false,
+            is_former_back: false,
+            noticed_at: None,
+            told_at: None,
+            is_mended: false,
+            clients,
+        }
     }
 
     /// What may happen to servers and Sentinels before clients ask.
     fn events(mut self, case: Case, tick: u64) -> Vec<Self> {
         self.is_mended |= tick >= MENDED_AT;
+        self.is_promoted |= tick >= case.promoted_at();
         let mut worlds = vec![self];
         if case.leader_may_end && worlds[0].has_leader {
             worlds.push(Self { has_leader: false, ..worlds[0].clone() });
         }
+        if case.has_former && !worlds[0].is_former_back {
+            let back = worlds.iter().map(|world| Self { is_former_back: true, ..world.clone() });
+            worlds.extend(back.collect::<Vec<_>>());
+        }
         let mut after = Vec::new();
         for world in worlds {
-            let is_late = tick >= NOTICED_WITHIN;
+            let is_late = tick >= case.promoted_at() + NOTICED_WITHIN;
             match world.noticed_at {
-                _ if !world.has_leader => after.push(world),
+                _ if !world.has_leader || !world.is_promoted => after.push(world),
                 None => {
                     after.push(Self { noticed_at: Some(tick), ..world.clone() });
                     after.extend((!is_late).then_some(world));
                 }
-                Some(at) if !world.has_told => {
-                    after.push(Self { has_told: true, ..world.clone() });
+                Some(at) if world.told_at.is_none() => {
+                    after.push(Self { told_at: Some(tick), ..world.clone() });
                     after.extend((tick <= at).then_some(world));
                 }
                 Some(_) => after.push(world),
@@ -123,18 +183,21 @@ impl World {
 
     fn role(&self, case: Case, server: u8) -> Role {
         // Which one it is in the end.
-        let is_new_kept = self.has_leader || self.has_told || !case.is_old_alive;
+        let is_new_kept = self.has_leader || self.told_at.is_some() || !case.is_old_alive();
         match server {
-            OLD if !case.is_old_alive => Role::Silent,
+            OLD if case.old == Old::Killed => Role::Refused,
+            OLD if case.old == Old::Vanished => Role::Silent,
+            FORMER if !self.is_former_back => Role::Refused,
+            NEW if !self.is_promoted => Role::Replica,
             OLD if self.is_mended && is_new_kept => Role::Replica,
             NEW if self.is_mended && !is_new_kept => Role::Replica,
             _ => Role::Master,
         }
     }
 
-    fn words(&self, case: Case, client: usize) -> Vec<Word<u8>> {
-        let is_down = !case.is_old_alive;
-        let old = Word { epoch: 1, master: OLD, watched: OLD, is_down };
+    fn words(&self, case: Case, tick: u64, client: usize) -> Vec<Word<u8>> {
+        let is_down = case.old != Old::Lives;
+        let old = Word { epoch: 1, master: OLD, watched: OLD, is_down, is_new: false };
         let mut leader = old.clone();
         if self.noticed_at.is_some() {
             (leader.epoch, leader.master) = (2, NEW);
@@ -142,8 +205,11 @@ impl World {
         if Mutant::WatchedIsFollowed.is_on() {
             leader.master = leader.watched;
         }
-        let new = Word { epoch: 2, master: NEW, watched: NEW, is_down: false };
-        let other = if self.has_told { new } else { old.clone() };
+        let new = |told_at| {
+            let is_new = tick < told_at + ticks(SETTLING);
+            Word { epoch: 2, master: NEW, watched: NEW, is_down: false, is_new }
+        };
+        let other = self.told_at.map_or(old.clone(), new);
         let leader = self.has_leader.then_some(leader);
         match (case.named, client) {
             (Named::All, _) => leader.into_iter().chain([other, old]).collect(),
@@ -158,21 +224,25 @@ impl World {
             worlds.insert(self.serve(case, tick));
             return;
         };
-        if present.silent < ASKED_WITHIN - 1 {
+        let has_begun = present.follows != NOBODY;
+        if present.silent < ASKED_WITHIN - 1 || !has_begun {
             let mut world = self.clone();
-            world.clients[client].silent += 1;
+            world.clients[client].silent += u8::from(has_begun);
             world.ask(case, tick, client + 1, worlds);
         }
-        let role = |server: u8| self.role(case, server);
+        let role = |server| match case.reaches(client, server) {
+            true => self.role(case, server),
+            false => Role::Silent,
+        };
         self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
-        if case.may_seem_silent {
-            let role = |server| if server == OLD { Role::Silent } else { self.role(case, server) };
+        if let Some(seeming) = case.seems {
+            let role = |server| if server == OLD { seeming } else { role(server) };
             self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
         }
     }
 
     fn asked(&self, case: Case, tick: u64, client: usize, role: impl Fn(u8) -> Role) -> Self {
-        let mut evidence = Evidence::of(self.words(case, client));
+        let mut evidence = Evidence::of(self.words(case, tick, client));
         let now = Moment::from_nanos(0).after(TICK * u32::try_from(tick).unwrap());
         let mut asking = self.clients[client].clone();
         asking.silent = 0;
@@ -182,7 +252,10 @@ impl World {
                     let roles = servers.iter().map(|server| (*server, role(*server)));
                     evidence.roles.extend(roles);
                 }
-                Step::AskForReplicas => evidence.replicas = Some(vec![NEW; evidence.words.len()]),
+                Step::AskForReplicas => {
+                    let former = case.has_former.then_some(FORMER);
+                    evidence.replicas = Some([NEW].into_iter().chain(former).collect());
+                }
                 Step::Stay => break,
                 Step::AskAgain => {
                     asking.silent = ASKED_WITHIN - 1;
@@ -190,8 +263,7 @@ impl World {
                 }
                 Step::Follow(successor) => {
                     let is_settling = successor.has_rival && !Mutant::NotSettled.is_on();
-                    let settling = u64::try_from(SETTLING.as_millis() / TICK.as_millis()).unwrap();
-                    asking.settled_at = if is_settling { tick + settling } else { tick };
+                    asking.settled_at = if is_settling { tick + ticks(SETTLING) } else { tick };
                     asking.follows = successor.master;
                     asking.mastership.follow(&successor);
                     break;
@@ -203,16 +275,23 @@ impl World {
         after
     }
 
-    fn is_served(&self, case: Case, tick: u64, client: &Client) -> bool {
-        tick >= client.settled_at && self.role(case, client.follows) == Role::Master
+    /// Which server each client has new locks of.
+    fn serving(&self, case: Case, tick: u64) -> [Option<u8>; 2] {
+        [0, 1].map(|number| {
+            let Client { follows, settled_at, .. } = self.clients[number];
+            let is_master = self.role(case, follows) == Role::Master;
+            let serves = tick >= settled_at && is_master && case.reaches(number, follows);
+            serves.then_some(follows)
+        })
     }
 
     fn serve(mut self, case: Case, tick: u64) -> Self {
-        let is_served = self.clients.each_ref().map(|client| self.is_served(case, tick, client));
-        for (client, is_served) in self.clients.iter_mut().zip(is_served) {
-            client.pause = if is_served { 0 } else { client.pause + 1 };
+        let serving = self.serving(case, tick);
+        for (number, client) in self.clients.iter_mut().enumerate() {
+            let is_well = serving[number].is_some() || !case.reaches(number, client.follows);
+            client.pause = if is_well { 0 } else { client.pause + 1 };
         }
-        if !matches!(case.named, Named::Each) {
+        if !matches!(case.named, Named::Each) && !case.is_new_silent && !case.is_newcomer {
             // They are alike: which is which makes no difference.
             self.clients.sort();
         }
@@ -220,10 +299,11 @@ impl World {
     }
 
     fn check(&self, case: Case, tick: u64) -> Result<(), String> {
-        let served = self.clients.iter().filter(|client| self.is_served(case, tick, client));
-        let masters: HashSet<u8> = served.map(|client| client.follows).collect();
-        if masters.len() > 1 {
+        if matches!(self.serving(case, tick), [Some(one), Some(other)] if one != other) {
             return Err("two servers grant".to_owned());
+        }
+        if self.serving(case, tick).contains(&Some(FORMER)) {
+            return Err("a former master grants".to_owned());
         }
         if self.clients.iter().any(|client| client.pause > PAUSE_MAX) {
             return Err("a client is without service".to_owned());

@@ -30,12 +30,17 @@ fn flat(fields: &[(&'static str, &'static str)]) -> Frame {
 #[test]
 fn a_sentinels_word_is_read_in_either_protocol() {
     let named = Frame::Array([text("h"), text("6380")].into());
-    let word = Word { epoch: 7, master: at("h", 6380), watched: at("::1", 6379), is_down: true };
+    let (master, watched) = (at("h", 6380), at("::1", 6379));
+    let word = Word { epoch: 7, master, watched, is_down: true, is_new: false };
     let down_after = Some(Duration::from_secs(30));
     let whole = Some(Known { word, down_after, others: Some(2), quorum: Some(2) });
     let map = Frame::Map(FIELDS.map(|(name, value)| (text(name), text(value))).into());
     assert_eq!(known(&map, &named), whole);
     assert_eq!(known(&flat(&FIELDS), &named), whole);
+    for (ms, is_new) in [("0", true), ("1499", true), ("1500", false), ("x", false)] {
+        let fields: Vec<_> = FIELDS.into_iter().chain([("role-reported-time", ms)]).collect();
+        assert_eq!(known(&flat(&fields), &named).map(|known| known.word.is_new), Some(is_new));
+    }
     let list = Frame::Array([map, flat(&FIELDS), flat(&FIELDS[..2])].into());
     assert_eq!(replicas(&list), [at("::1", 6379), at("::1", 6379)]);
 }

@@ -180,7 +180,7 @@ fn of_those_that_move() -> Vec<String> {
     let secs = Duration::from_secs;
     let word = |host: &str| {
         let master = Address::Tcp { host: host.to_owned(), port: 6379 };
-        Word { epoch: 1, watched: master.clone(), master, is_down: false }
+        Word { epoch: 1, watched: master.clone(), master, is_down: false, is_new: false }
     };
     let agreement = |words: &[_]| service::agreement(&Evidence::of(words.to_vec()), 3);
     lines([

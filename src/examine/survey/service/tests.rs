@@ -6,7 +6,7 @@ use crate::policy::Word;
 fn sentinels_that_disagree_are_warned_of_and_the_newest_is_believed() {
     let master = |epoch, host: &str| {
         let master = Address::Tcp { host: host.to_owned(), port: 1 };
-        Word { epoch, watched: master.clone(), master, is_down: false }
+        Word { epoch, watched: master.clone(), master, is_down: false, is_new: false }
     };
     let agreement = |words: &[_]| agreement(&Evidence::of(words.to_vec()), 3);
     let severity = |words: &[_]| agreement(words).severity;
