@@ -144,7 +144,7 @@ impl Dial {
         if resolved.is_empty() {
             Err(io::ErrorKind::NotFound.into())
         } else {
-            Ok(in_order(host, resolved))
+            Ok(in_order((host, port), resolved))
         }
     }
 

@@ -159,8 +159,8 @@ pub(crate) async fn candidates(
 
 /// One of the [`candidates`] of the address serves: it is dialled first the next time.
 pub(crate) fn prefer(address: &Address, at: SocketAddr) {
-    if let Address::Tcp { host, .. } = address {
-        lookup::prefer(host, at);
+    if let Address::Tcp { host, port } = address {
+        lookup::prefer((host, *port), at);
     }
 }
 

@@ -40,7 +40,7 @@ async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<Socket
     let resolved = timeout(left, pin!(lookup_host((host, port)))).await;
     let resolved = resolved.unwrap_or_else(|_| Err(no_answer(left)));
     let resolved = resolved.map_err(|error| explained(&error, "the host name was not resolved"))?;
-    Ok(in_order(host, resolved))
+    Ok(in_order((host, port), resolved))
 }
 
 pub(super) async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {

@@ -29,28 +29,26 @@ struct Lookup {
 
 static UNDER_WAY: Names<Arc<Mutex<Lookup>>> = Mutex::new(Vec::new());
 
-/// Which address of a name has served last.
-static PREFERRED: Names<SocketAddr> = Mutex::new(Vec::new());
+/// Which address of a name has served last, for each port.
+static PREFERRED: Mutex<Vec<(String, u16, SocketAddr)>> = Mutex::new(Vec::new());
 /// Maximum names of which that is known: beyond it they are all forgotten, which costs each a head start.
 const PREFERRED_MAX: usize = 1024;
 
 /// The address has served, of the several that the name has.
-pub(super) fn prefer(host: &str, address: SocketAddr) {
+pub(super) fn prefer((host, port): (&str, u16), address: SocketAddr) {
     let mut preferred = lock(&PREFERRED);
-    let is_it =
-        |(name, known): &&mut (String, SocketAddr)| name == host && known.port() == address.port();
-    if let Some((_, known)) = preferred.iter_mut().find(is_it) {
+    if let Some((.., known)) = preferred.iter_mut().find(|it| it.0 == host && it.1 == port) {
         *known = address;
         return;
     }
     if preferred.len() >= PREFERRED_MAX {
         preferred.clear();
     }
-    preferred.push((host.to_owned(), address));
+    preferred.push((host.to_owned(), port, address));
 }
 
 /// Each of these addresses of the name once, and the one that has served last at the head.
-pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
+pub(crate) fn in_order((host, port): (&str, u16), resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = Vec::new();
     for address in resolved {
         if !addresses.contains(&address) {
@@ -58,10 +56,8 @@ pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr>
         }
     }
     let preferred = lock(&PREFERRED);
-    let is_preferred = |address: &SocketAddr| {
-        preferred.iter().any(|(name, known)| name == host && known == address)
-    };
-    if let Some(first) = addresses.iter().position(is_preferred) {
+    let preferred = preferred.iter().find(|it| it.0 == host && it.1 == port).map(|it| it.2);
+    if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
         addresses[..=first].rotate_right(1);
     }
     addresses

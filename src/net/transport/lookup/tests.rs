@@ -51,10 +51,10 @@ async fn an_answer_has_the_port_that_was_asked_for() {
 fn the_address_that_has_served_is_known_for_each_port() {
     let of = |port| [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], port)));
     for port in [6379, 6380] {
-        prefer("several.invalid", of(port)[1]);
+        prefer(("several.invalid", port), of(port)[1]);
     }
     for port in [6379, 6380] {
         let [one, other] = of(port);
-        assert_eq!(in_order("several.invalid", vec![one, other]), [other, one]);
+        assert_eq!(in_order(("several.invalid", port), vec![one, other]), [other, one]);
     }
 }
