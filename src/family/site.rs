@@ -216,7 +216,7 @@ impl Site {
     /// The terms of a lease that lasts for this long; a time that cannot be is refused.
     pub(super) fn term(&mut self, ttl: Duration) -> Term {
         Term::new(ttl, None).unwrap_or_else(|wrong| {
-            self.refuse(wrong.to_string());
+            self.refuse(wrong);
             Term::DEFAULT
         })
     }

@@ -49,10 +49,6 @@ mod units;
 mod validity;
 mod waiter;
 
-#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
-pub(crate) use self::{
-    bounds::BoundsError, quorum::QuorumError, retry::RetryError, validity::TermError,
-};
 #[cfg(not(test))]
 pub(crate) use attempt::Attempt;
 pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
