@@ -17,7 +17,7 @@ fn noted(meter: &Meter) {
     repeat(&|| meter.note_granted(NAME, ms(1)));
     repeat(&|| meter.count_and_tell(Counter::Contended, Event::Contended { name: NAME }));
     repeat(&|| {
-        meter.count_and_tell(Counter::TimedOut, Event::TimedOut { name: NAME, waited: ms(2) })
+        meter.count_and_tell(Counter::TimedOut, Event::TimedOut { name: NAME, waited: ms(2) });
     });
     repeat(&|| meter.count(Counter::Unknown));
     repeat(&|| meter.count_and_tell(Counter::Failed, Event::Failed { name: NAME }));
@@ -38,7 +38,7 @@ fn noted(meter: &Meter) {
         meter.count_and_tell(
             Counter::Stolen,
             Event::Stolen { name: NAME, owner: "another", label: None },
-        )
+        );
     });
 }
 
