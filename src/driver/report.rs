@@ -19,7 +19,7 @@ use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
-use crate::policy::fitness::{Refusal, Unfit};
+use crate::policy::fitness::Unfit;
 use crate::policy::parts::has;
 use crate::race::timeout;
 use crate::shutdown::Shutdown;
@@ -231,12 +231,12 @@ impl Servers {
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
             Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
-            Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
-            Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
+            Said::Quarantined(wait) => Reason::Quarantined(*wait),
+            Said::Settling(wait) => Reason::Settling(*wait),
             #[cfg(any(test, feature = "grace"))]
             Said::Reignless(text) => self.refused(refusal(text)),
             #[cfg(any(test, feature = "grace"))]
-            Said::Graced(since, left) => Reason::Refusal(Refusal::Graced(*since, *left)),
+            Said::Graced(since, left) => Reason::Graced(*since, *left),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
             _ => Reason::Unexpected,
@@ -255,7 +255,7 @@ impl Servers {
     /// A server has said that it is a replica.
     fn demoted(&self) -> Reason {
         let unfit = if self.is_of_service() { Unfit::NamedReplica } else { Unfit::Replica };
-        Reason::Refusal(Refusal::Unfit(unfit))
+        Reason::Unfit(unfit)
     }
 
     /// How a connection has ended.
@@ -276,10 +276,10 @@ impl Servers {
     ) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
-            Some(Fault::Unfit(unfit)) => return Reason::Refusal(Refusal::Unfit(unfit.clone())),
+            Some(Fault::Unfit(unfit)) => return Reason::Unfit(unfit.clone()),
             Some(Fault::SameAs(other)) => {
                 let other = self.endpoints[*other].address.to_string();
-                return Reason::Refusal(Refusal::Unfit(Unfit::SameAs(other)));
+                return Reason::Unfit(Unfit::SameAs(other));
             }
             Some(Fault::Demoted) => return self.demoted(),
             Some(Fault::Refused { step, text }) => {

@@ -20,7 +20,7 @@ use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
-use crate::policy::fitness::{Refusal, Unfit};
+use crate::policy::fitness::Unfit;
 use crate::policy::{Bounds, Loss, Quorum, Retry, Term, check_coexistence};
 use crate::shutdown::Shutdown;
 use crate::support::texts;
@@ -194,10 +194,10 @@ fn reasons() -> Vec<String> {
         Reason::Unexpected => Reason::Unexpected,
         Reason::Unanswered => Reason::Unanswered,
         Reason::BreakerOpen(_) => Reason::BreakerOpen(ms(1_250)),
-        Reason::Refusal(Refusal::Unfit(_)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
-        Reason::Refusal(Refusal::Quarantined(_)) => Reason::Refusal(Refusal::Quarantined(ms(8_000))),
-        Reason::Refusal(Refusal::Settling(_)) => Reason::Refusal(Refusal::Settling(ms(1_500))),
-        Reason::Refusal(Refusal::Graced(..)) => Reason::Refusal(Refusal::Graced(ms(3_000), ms(7_000))),
+        Reason::Unfit(_) => Reason::Unfit(Unfit::Replica),
+        Reason::Quarantined(_) => Reason::Quarantined(ms(8_000)),
+        Reason::Settling(_) => Reason::Settling(ms(1_500)),
+        Reason::Graced(..) => Reason::Graced(ms(3_000), ms(7_000)),
         Reason::OtherLimit { .. } => Reason::OtherLimit { theirs: 0, ours: 3 },
         Reason::Unsettled(_) => Reason::Unsettled(said("READONLY x")),
         Reason::Refused(_) => Reason::Refused(said("ERR what it said")),
