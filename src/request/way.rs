@@ -89,7 +89,8 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     let server = || locker.driver.has_one_link().then(|| locker.driver.address(0));
     let ttl_ms = term.ttl_ms();
     let span = AcquireSpan::open(names, label.as_deref(), ttl_ms, *is_fenced, quorum, server);
-    let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
+    let is_held =
+        |names: &&Names| wish.refuses_own && locker.driver.look(|machine| machine.holds(names));
     let Some(held) = names.iter().find(is_held) else { return Ok(span) };
     let name = held.to_string();
     #[cfg(any(test, feature = "groups"))]
