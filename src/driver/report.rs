@@ -24,6 +24,9 @@ use crate::policy::parts::has;
 use crate::race::timeout;
 use crate::shutdown::Shutdown;
 
+/// Why a link has no socket.
+type Why<'a> = &'a dyn Fn(usize) -> Option<OpenError>;
+
 /// Why a lock may be locked yet, where no server said so.
 const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
 
@@ -109,13 +112,8 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
 }
 
 impl Servers {
-    /// The same, where this is why a link has no socket.
-    pub(crate) fn report(
-        &self,
-        machine: &Machine,
-        id: LeaseId,
-        why: &dyn Fn(usize) -> Option<OpenError>,
-    ) -> Report {
+    /// As [`Shared::report`].
+    pub(crate) fn report(&self, machine: &Machine, id: LeaseId, why: Why<'_>) -> Report {
         let answers = machine.report(id, clock::now());
         let servers = answers.map(|answer| self.server(machine, Some(id), &answer, why));
         Report { servers: servers.collect() }
@@ -128,7 +126,7 @@ impl Servers {
         machine: &Machine,
         id: Option<LeaseId>,
         answer: &ServerAnswer<'_>,
-        why: &dyn Fn(usize) -> Option<OpenError>,
+        why: Why<'_>,
     ) -> ServerReport {
         let refusal = |text: &[u8]| match answer.said {
             #[cfg(any(test, feature = "grace"))]
@@ -154,11 +152,7 @@ impl Servers {
     }
 
     /// Those that have no connection.
-    pub(crate) fn unmet(
-        &self,
-        machine: &Machine,
-        why: &dyn Fn(usize) -> Option<OpenError>,
-    ) -> Report {
+    pub(crate) fn unmet(&self, machine: &Machine, why: Why<'_>) -> Report {
         let links = self.links(machine);
         let unmet = machine.unmet().filter(|answer| links.contains(&answer.link));
         let servers = unmet.map(|answer| self.server(machine, None, &answer, why));
@@ -170,7 +164,7 @@ impl Servers {
         &self,
         machine: &Machine,
         ended: &[(LeaseId, String)],
-        why: &dyn Fn(usize) -> Option<OpenError>,
+        why: Why<'_>,
     ) -> Shutdown {
         let reason = |id| {
             let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
