@@ -14,13 +14,9 @@ use std::fmt;
 ///
 /// With the feature `serde` a token is serialized as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
+pub struct FencingToken(pub(crate) u64);
 
 impl FencingToken {
-    pub(crate) fn new(number: u64) -> Self {
-        Self(number)
-    }
-
     /// The number.
     #[must_use]
     pub fn get(self) -> u64 {

@@ -202,7 +202,7 @@ impl Guard {
     /// The lease's fencing token: see [`FencingToken`].
     #[must_use]
     pub fn fence(&self) -> FencingToken {
-        FencingToken::new(self.driver().look(|machine| machine.token(self.id)))
+        FencingToken(self.driver().look(|machine| machine.token(self.id)))
     }
 
     /// For how long no other client can be granted the lock, unless the lease is renewed; zero once it is lost.

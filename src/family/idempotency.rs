@@ -297,7 +297,7 @@ async fn agree(
         let token = promised.token;
         let value = match promised.reading {
             Reading::Nothing => {
-                let fence = FencingToken::new(token);
+                let fence = FencingToken(token);
                 let attempt = Attempt { number: promised.starts, fence };
                 return Ok((Said::Started(attempt), promised.asked_at));
             }
@@ -336,7 +336,7 @@ impl Said {
             {
                 let token = std::str::from_utf8(token).ok()?.parse().ok()?;
                 let number = u64::try_from(*number).ok()?;
-                Some(Self::Started(Attempt { number, fence: FencingToken::new(token) }))
+                Some(Self::Started(Attempt { number, fence: FencingToken(token) }))
             }
             [Frame::Bulk(word), Frame::Bulk(result)] if word == "done" => {
                 Some(Self::Done(result.clone()))

@@ -78,7 +78,7 @@ impl Leader {
         Self {
             candidate: first.holder.label.clone().unwrap_or_default(),
             // A server whose lease was given back to it may have accepted a larger one before.
-            fence: first.tokens.first().copied().map(FencingToken::new),
+            fence: first.tokens.first().copied().map(FencingToken),
             until: asked_at.after(left.saturating_sub(drift(left))),
         }
     }

@@ -39,6 +39,7 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Whether the lock of this key is asked for here.
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn has(&self, _key: &[u8]) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         if let (Some(slot), Some(slot_of)) = (self.slot, self.command.slot_of) {

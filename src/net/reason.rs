@@ -20,6 +20,7 @@ pub(crate) enum Reason {
     /// A reply that the question does not have.
     Unexpected,
     /// None within the caller's limit.
+    #[cfg(any(test, feature = "election", feature = "family"))]
     Unanswered,
     /// It was not asked, because it did not answer before; how much longer it is not asked.
     BreakerOpen(Duration),
@@ -52,7 +53,9 @@ impl Reason {
     #[inline(never)]
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
-            Self::NoReply(_) | Self::Unexpected | Self::Unanswered => FailureKind::Unknown,
+            Self::NoReply(_) | Self::Unexpected => FailureKind::Unknown,
+            #[cfg(any(test, feature = "election", feature = "family"))]
+            Self::Unanswered => FailureKind::Unknown,
             Self::BreakerOpen(_) | Self::Settling(_) | Self::Unsettled(_) => {
                 FailureKind::Unavailable
             }
@@ -75,6 +78,7 @@ impl std::fmt::Display for Reason {
             Self::NoConnection(error) => error.fmt(f),
             Self::NoReply(fault) => write!(f, "outcome unknown: {fault}"),
             Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
+            #[cfg(any(test, feature = "election", feature = "family"))]
             Self::Unanswered => {
                 f.write_str("outcome unknown: no reply within the caller's time limit")
             }

@@ -12,7 +12,7 @@ fn replies_are_read_as_the_scripts_head_says() {
     let Frame::Array(items) = said(&["started", "2"]) else { unreachable!() };
     let token = Frame::Bulk("1763700000000000".into());
     let started = Frame::Array([&items[..], &[token]].concat().into());
-    let fence = FencingToken::new(1_763_700_000_000_000);
+    let fence = FencingToken(1_763_700_000_000_000);
     assert_eq!(Said::read(&started), Some(Said::Started(Attempt { number: 2, fence })));
     assert_eq!(Said::read(&said(&["done", "r"])), Some(Said::Done("r".into())));
     let running = Said::Running(Duration::from_millis(9));

@@ -38,7 +38,7 @@ fn the_term_is_what_all_have_accepted_and_a_quorum_leads() {
     let LeaderState::Led(leader) = seat(&[(ONE, 9000, 7), (ONE, 8000, 7), (ONE, 9000, 9)]) else {
         panic!("it is led")
     };
-    assert_eq!((leader.candidate(), leader.fence()), ("one", Some(FencingToken::new(7))));
+    assert_eq!((leader.candidate(), leader.fence()), ("one", Some(FencingToken(7))));
     let other = "f123456789abcdef0123456789abcdef:other";
     assert_eq!(seat(&[(ONE, 9, 7), (other, 9, 8)]), LeaderState::Vacant);
 }
@@ -47,7 +47,7 @@ fn the_term_is_what_all_have_accepted_and_a_quorum_leads() {
 fn a_renewal_is_news_and_a_quicker_reply_is_none() {
     let led = |millis: u64, fence| {
         let until = clock::now().after(Duration::from_millis(millis));
-        let fence = Some(FencingToken::new(fence));
+        let fence = Some(FencingToken(fence));
         Ok(LeaderState::Led(Leader { candidate: "one".into(), fence, until }))
     };
     let known = led(60_000, 1);
