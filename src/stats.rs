@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-pub(crate) use export::AtServer;
 #[cfg(feature = "metrics")]
 pub use export::SECONDS_BUCKETS;
+pub(crate) use export::{AtServer, Counter};
 use export::{Figure, export};
 use histogram::Histogram;
 pub use histogram::Latencies;
@@ -28,35 +28,6 @@ pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
 use crate::policy::Loss;
-
-/// What is only counted.
-#[derive(Clone, Copy)]
-pub(crate) enum Counter {
-    /// An attempt was put to the servers.
-    Attempt,
-    /// An attempt was refused, since another holds the lock.
-    Contended,
-    /// A request's wait ran out while another held the lock.
-    TimedOut,
-    /// An attempt was sent, and whether it was carried out is not known.
-    Unknown,
-    /// A request failed for another reason than a holder.
-    Failed,
-    /// A renewal came to nothing; there may be time for another.
-    RenewalFailed,
-    /// A server that had lost a lease has it again.
-    Repaired,
-    /// A lease went straight to a waiter of this locker.
-    HandedOver,
-    /// A lease went to a ticket.
-    Ticketed,
-    /// A request was granted the lease of a ticket.
-    Adopted,
-    /// A request was granted a lock that was another holder's.
-    Stolen,
-    /// A server's push woke a waiter.
-    Woken,
-}
 
 /// Counts what happens in one locker.
 ///
@@ -158,13 +129,13 @@ impl Meter {
         self.tell(Event::Lost { name, reason });
     }
 
-    /// So many requests more, or less, wait for their turn in this process.
+    /// This number of requests more, or less, wait for their turn in this process.
     pub(crate) fn note_waiting(&self, more: i32) {
         self.waiting.fetch_add(more.into(), Relaxed);
         export(Figure::Waiting(more));
     }
 
-    /// So many leases more, or less: those were given back, dropped, handed over or lost.
+    /// This number of leases more, or less: those were given back, dropped, handed over or lost.
     pub(crate) fn note_held(&self, more: i32) {
         self.held.fetch_add(more.into(), Relaxed);
         export(Figure::Held(more));

@@ -1,13 +1,14 @@
 //! The same figures for the crate `metrics`, which feeds Prometheus among others; nothing where the
 //! feature is off.
 
+mod figure;
 #[cfg(not(feature = "metrics"))]
 mod off;
 #[cfg(feature = "metrics")]
 mod on;
 
-use std::time::Duration;
-
+pub(crate) use figure::Counter;
+pub(super) use figure::Figure;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::AtServer;
 #[cfg(not(feature = "metrics"))]
@@ -18,25 +19,3 @@ pub(crate) use on::AtServer;
 pub use on::SECONDS_BUCKETS;
 #[cfg(feature = "metrics")]
 pub(super) use on::{describe, export};
-
-use super::{Counter, Primitive};
-use crate::policy::Loss;
-
-/// What is added to a counter, a gauge or a histogram.
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody is told"))]
-#[derive(Clone, Copy)]
-pub(super) enum Figure {
-    Counted(Counter),
-    Granted(Duration),
-    Refused,
-    Cancelled,
-    Released(Duration),
-    Renewed(Duration),
-    LoginRenewed,
-    LoginFailed,
-    Lost(Loss),
-    /// So many more, or less; so with the next.
-    Waiting(i32),
-    Held(i32),
-    Answered(Primitive, &'static str),
-}

@@ -12,9 +12,8 @@ use metrics::{
     histogram,
 };
 
-use super::Figure;
+use super::{Counter as Of, Figure};
 use crate::policy::Loss;
-use crate::stats::Counter as Of;
 
 /// Upper bounds, in seconds, for the buckets of the histograms `leasehold_wait_seconds`,
 /// `leasehold_hold_seconds` and `leasehold_renewal_seconds`: from a round trip on one machine to a
