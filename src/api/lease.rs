@@ -21,8 +21,14 @@ use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
 use crate::stats::{Counter, Event};
 
+/// What a lease keeps of the answers that it was granted by: little of one server, since it may last for long.
+pub(super) enum GrantedBy {
+    One { round_trip: Option<Duration> },
+    Several(Box<Report>),
+}
+
 /// What the machine says of a lease when it is granted.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Granted {
     token: u64,
     round_trip: Option<Duration>,
@@ -44,9 +50,8 @@ pub(crate) struct Lease {
     pub(super) also: Box<[Names]>,
     /// When its holder was told; nothing before that.
     pub(super) granted_at: Moment,
-    granted: Granted,
-    /// What several servers answered then: of one, less is kept, since a lease may last for long.
-    pub(super) report: Option<Box<Report>>,
+    pub(super) granted_by: Option<GrantedBy>,
+    token: u64,
     is_held: bool,
     is_forgotten: bool,
 }
@@ -61,8 +66,8 @@ impl Lease {
             #[cfg(any(test, feature = "groups"))]
             also: Box::default(),
             granted_at: Moment::default(),
-            granted: Granted::default(),
-            report: None,
+            granted_by: None,
+            token: 0,
             is_held: false,
             is_forgotten: false,
         }
@@ -70,10 +75,12 @@ impl Lease {
 
     /// Its holder is told.
     pub(super) fn is_granted(&mut self, granted: Granted) {
-        self.granted = granted;
-        if !self.locker.driver.has_one_link() {
-            self.report = Some(Box::new(self.locker.driver.report(self.id)));
-        }
+        let Granted { token, round_trip } = granted;
+        self.token = token;
+        self.granted_by = Some(match self.locker.driver.has_one_link() {
+            true => GrantedBy::One { round_trip },
+            false => GrantedBy::Several(Box::new(self.locker.driver.report(self.id))),
+        });
         self.granted_at = clock::now();
         self.is_held = true;
     }
@@ -118,16 +125,25 @@ impl Lease {
 
     /// 0 without fencing.
     pub(crate) fn token(&self) -> Option<u64> {
-        Some(self.granted.token)
+        Some(self.token)
     }
 
     /// What each server answered when the lease was granted.
     pub(crate) fn report(&self) -> Report {
-        if let Some(report) = &self.report {
-            return Report::clone(report);
+        match &self.granted_by {
+            Some(GrantedBy::Several(report)) => Report::clone(report),
+            Some(GrantedBy::One { round_trip }) => {
+                let server = self.locker.driver.address(0);
+                Report {
+                    servers: vec![ServerReport {
+                        server,
+                        vote: Vote::Granted,
+                        round_trip: *round_trip,
+                    }],
+                }
+            }
+            None => Report::default(),
         }
-        let (server, round_trip) = (self.locker.driver.address(0), self.granted.round_trip);
-        Report { servers: vec![ServerReport { server, vote: Vote::Granted, round_trip }] }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
