@@ -66,6 +66,7 @@ pub(crate) enum Kind {
     /// The lease is no longer held.
     Lost(Loss),
     /// The lease of a ticket is no longer there to be adopted.
+    #[cfg(any(test, feature = "takeover"))]
     Spent,
     /// The locker was shut down.
     ShutDown,
@@ -146,7 +147,9 @@ impl Error {
             }
             Kind::NoQuorum { .. } | Kind::Misuse(_) => ErrorKind::Misuse,
             Kind::Lost(Loss::ShutDown) | Kind::ShutDown => ErrorKind::ShutDown,
-            Kind::Lost(_) | Kind::Spent => ErrorKind::Lost,
+            Kind::Lost(_) => ErrorKind::Lost,
+            #[cfg(any(test, feature = "takeover"))]
+            Kind::Spent => ErrorKind::Lost,
         }
     }
 
@@ -292,6 +295,7 @@ impl fmt::Display for Error {
                 let is_here = self.is_held_here();
                 f.write_str(if is_here { HELD_HERE } else { "held by another client" })?;
             }
+            #[cfg(any(test, feature = "takeover"))]
             Kind::Spent => f.write_str(
                 "the ticket is spent: it was adopted before, or its lease has ended",
             )?,

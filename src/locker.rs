@@ -175,7 +175,7 @@ impl Locker {
     /// # }
     /// ```
     pub async fn shutdown(&self, within: Duration) -> Shutdown {
-        self.engine.shut_down(within).await
+        self.engine.driver.shut_down(within).await
     }
 
     /// Counters, latencies and the servers' state, of this locker and its clones.
@@ -190,7 +190,8 @@ impl Locker {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine.stats()
+        let driver = &self.engine.driver;
+        driver.meter().snapshot(driver.stats_of_servers(), 0)
     }
 
     /// How many servers may be down, and how many may lose their memory, with this quorum.
@@ -231,7 +232,7 @@ impl Locker {
     /// ```
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.engine.warnings()
+        self.engine.driver.warnings()
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {

@@ -16,33 +16,18 @@ pub(crate) enum First<A, B> {
     Other(B),
 }
 
-/// Two futures that run in one task. They stay where their caller has pinned them: moved into the race, each
-/// would have room, and code that moves and drops it, twice.
-pub(crate) struct Race<A, B> {
-    one: A,
-    other: B,
-}
-
-/// The output of whichever future is ready first; of `one`, if both are.
-pub(crate) fn race<A: Future + Unpin, B: Future + Unpin>(one: A, other: B) -> Race<A, B> {
-    Race { one, other }
-}
-
-impl<A: Future + Unpin, B: Future + Unpin> Future for Race<A, B> {
-    type Output = First<A::Output, B::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(output) = Pin::new(&mut self.one).poll(context) {
+/// The output of whichever future is ready first; of `one`, if both are. They run in one task, and stay where
+/// their caller has pinned them: moved into the race, each would have room, and code that moves and drops it, twice.
+pub(crate) fn race<A: Future + Unpin, B: Future + Unpin>(
+    mut one: A,
+    mut other: B,
+) -> impl Future<Output = First<A::Output, B::Output>> + Unpin {
+    poll_fn(move |context| {
+        if let Poll::Ready(output) = Pin::new(&mut one).poll(context) {
             return Poll::Ready(First::One(output));
         }
-        Pin::new(&mut self.other).poll(context).map(First::Other)
-    }
-}
-
-/// A future that has a limit, and its timer: on the heap, as it is needed where something is waited for.
-pub(crate) struct Timeout<F> {
-    future: F,
-    timer: Pin<Box<Unconstrained<Sleep>>>,
+        Pin::new(&mut other).poll(context).map(First::Other)
+    })
 }
 
 /// There was no output in time.
@@ -50,19 +35,17 @@ pub(crate) struct Elapsed;
 
 /// The output of `future`, if it is ready within `limit`. What tokio's does, but its timer is made and looked at
 /// by the same code for all futures.
-pub(crate) fn timeout<F: Future + Unpin>(limit: Duration, future: F) -> Timeout<F> {
-    Timeout { future, timer: timer(limit) }
-}
-
-impl<F: Future + Unpin> Future for Timeout<F> {
-    type Output = Result<F::Output, Elapsed>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
+pub(crate) fn timeout<F: Future + Unpin>(
+    limit: Duration,
+    mut future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
+    let mut timer = timer(limit);
+    poll_fn(move |context| {
+        if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
             return Poll::Ready(Ok(output));
         }
-        if has_rung(&mut self.timer, context) { Poll::Ready(Err(Elapsed)) } else { Poll::Pending }
-    }
+        if has_rung(&mut timer, context) { Poll::Ready(Err(Elapsed)) } else { Poll::Pending }
+    })
 }
 
 /// The output of a caller's future, or nothing where it panics: that would end the task that it is polled in.
@@ -76,7 +59,7 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
-/// Looked at whatever its task has done before: a future that is never out of work does not keep it from ringing.
+/// On the heap, as it is needed where something is waited for. Looked at whatever its task has done before: a future that is never out of work does not keep it from ringing.
 #[inline(never)]
 fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
     Box::pin(unconstrained(sleep(limit)))

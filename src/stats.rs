@@ -3,7 +3,6 @@
 //! The lock layer notes what happens; this layer counts it and tells the observer, if there is one.
 //! It must never know how any of it came about, and it reads no clock: durations come in.
 
-mod counters;
 mod export;
 mod histogram;
 #[cfg_attr(not(any(test, feature = "credentials")), path = "stats/logins/off.rs")]
@@ -17,10 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use counters::{LOSSES, count, index_of};
-pub(crate) use export::AtServer;
 #[cfg(feature = "metrics")]
 pub use export::SECONDS_BUCKETS;
+pub(crate) use export::{AtServer, Counter};
 use export::{Figure, export};
 use histogram::Histogram;
 pub use histogram::Latencies;
@@ -38,26 +36,13 @@ use crate::policy::Loss;
 /// them to lines of memory of their own made that no better, as all threads write to the same ones.
 ///
 /// Which calls belong together: a request is one [`note_granted`](Self::note_granted), or one of
-/// [`note_timed_out`](Self::note_timed_out), [`note_failed`](Self::note_failed),
-/// [`note_refused`](Self::note_refused) without waiting and [`note_cancelled`](Self::note_cancelled);
-/// each of its attempts is a [`note_attempt`](Self::note_attempt). A lease is
-/// between [`note_lease_began`](Self::note_lease_began) and
-/// [`note_lease_ended`](Self::note_lease_ended), however it ends. One that is handed over is a
+/// [`Counter::TimedOut`], [`Counter::Failed`], [`note_refused`](Self::note_refused) without waiting and
+/// [`note_cancelled`](Self::note_cancelled); each of its attempts is a [`Counter::Attempt`]. A lease is held
+/// by [`note_held`](Self::note_held) until it ends, however it ends. One that is handed over is a
 /// release by the one and a grant to the other as well.
 pub(crate) struct Meter {
-    attempts: AtomicU64,
-    contended: AtomicU64,
-    timed_out: AtomicU64,
-    unknown: AtomicU64,
-    failed: AtomicU64,
-    renewals_failed: AtomicU64,
-    repaired: AtomicU64,
-    handed_over: AtomicU64,
-    ticketed: AtomicU64,
-    adopted: AtomicU64,
-    stolen: AtomicU64,
-    woken: AtomicU64,
-    losses: [AtomicU64; LOSSES],
+    counters: [AtomicU64; Counter::Woken as usize + 1],
+    losses: [AtomicU64; Loss::ALL.len()],
     /// Signed, so that an end that is noted twice reads as none and not as 2^64.
     waiting: AtomicI64,
     held: AtomicI64,
@@ -73,19 +58,8 @@ impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
         Self {
-            attempts: AtomicU64::new(0),
-            contended: AtomicU64::new(0),
-            timed_out: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            renewals_failed: AtomicU64::new(0),
-            repaired: AtomicU64::new(0),
-            handed_over: AtomicU64::new(0),
-            ticketed: AtomicU64::new(0),
-            adopted: AtomicU64::new(0),
-            stolen: AtomicU64::new(0),
-            woken: AtomicU64::new(0),
-            losses: [const { AtomicU64::new(0) }; LOSSES],
+            counters: [const { AtomicU64::new(0) }; _],
+            losses: [const { AtomicU64::new(0) }; _],
             waiting: AtomicI64::new(0),
             held: AtomicI64::new(0),
             wait: Histogram::new(),
@@ -96,10 +70,16 @@ impl Meter {
         }
     }
 
-    /// One attempt was put to the servers.
-    pub(crate) fn note_attempt(&self) {
-        count(&self.attempts);
-        export(Figure::Attempt);
+    /// One more.
+    pub(crate) fn count(&self, counter: Counter) {
+        self.counters[counter as usize].fetch_add(1, Relaxed);
+        export(Figure::Counted(counter));
+    }
+
+    /// One more, of which the observer is told.
+    pub(crate) fn count_and_tell(&self, counter: Counter, event: Event<'_>) {
+        self.count(counter);
+        self.tell(event);
     }
 
     /// A request was granted its lease, this long after it was made.
@@ -107,26 +87,6 @@ impl Meter {
         self.wait.record(waited);
         export(Figure::Granted(waited));
         self.tell(Event::Granted { name, waited });
-    }
-
-    /// An attempt was refused, since another holds the lock.
-    pub(crate) fn note_contended(&self, name: &[u8]) {
-        count(&self.contended);
-        export(Figure::Contended);
-        self.tell(Event::Contended { name });
-    }
-
-    /// A request's wait ran out while another held the lock.
-    pub(crate) fn note_timed_out(&self, name: &[u8], waited: Duration) {
-        count(&self.timed_out);
-        export(Figure::TimedOut);
-        self.tell(Event::TimedOut { name, waited });
-    }
-
-    /// An attempt was sent, and whether it was carried out is not known.
-    pub(crate) fn note_unknown(&self) {
-        count(&self.unknown);
-        export(Figure::Unknown);
     }
 
     /// A request was refused, since another holds the lock and it was not to wait.
@@ -137,13 +97,6 @@ impl Meter {
     /// A request was dropped before it had its answer.
     pub(crate) fn note_cancelled(&self) {
         export(Figure::Cancelled);
-    }
-
-    /// A request failed for another reason than a holder.
-    pub(crate) fn note_failed(&self, name: &[u8]) {
-        count(&self.failed);
-        export(Figure::Failed);
-        self.tell(Event::Failed { name });
     }
 
     /// A lease was given back by its holder, this long after it was granted.
@@ -160,19 +113,6 @@ impl Meter {
         self.tell(Event::Renewed { name });
     }
 
-    /// A renewal came to nothing; there may be time for another.
-    pub(crate) fn note_renewal_failed(&self, name: &[u8]) {
-        count(&self.renewals_failed);
-        export(Figure::RenewalFailed);
-        self.tell(Event::RenewalFailed { name });
-    }
-
-    /// A server that had lost a lease has it again.
-    pub(crate) fn note_repaired(&self) {
-        count(&self.repaired);
-        export(Figure::Repaired);
-    }
-
     /// A server became the primary a short time ago.
     #[cfg(any(test, feature = "grace"))]
     pub(crate) fn note_primary_changed(&self, server: &str, since: Duration, left: Duration) {
@@ -184,46 +124,21 @@ impl Meter {
 
     /// A lease ended before it was given back.
     pub(crate) fn note_lost(&self, name: &[u8], reason: Loss) {
-        count(&self.losses[index_of(reason)]);
+        self.losses[reason as usize].fetch_add(1, Relaxed);
         export(Figure::Lost(reason));
         self.tell(Event::Lost { name, reason });
     }
 
-    /// A lease went straight to a waiter of this locker.
-    pub(crate) fn note_handed_over(&self, name: &[u8]) {
-        count(&self.handed_over);
-        export(Figure::HandedOver);
-        self.tell(Event::HandedOver { name });
+    /// This number of requests more, or less, wait for their turn in this process.
+    pub(crate) fn note_waiting(&self, more: i32) {
+        self.waiting.fetch_add(more.into(), Relaxed);
+        export(Figure::Waiting(more));
     }
 
-    /// A server's push woke a waiter.
-    pub(crate) fn note_woken(&self) {
-        count(&self.woken);
-        export(Figure::Woken);
-    }
-
-    /// A request waits for its turn in this process.
-    pub(crate) fn note_waiter_joined(&self) {
-        self.waiting.fetch_add(1, Relaxed);
-        export(Figure::WaiterJoined);
-    }
-
-    /// A request that waited does not any more, whatever came of it.
-    pub(crate) fn note_waiter_left(&self) {
-        self.waiting.fetch_sub(1, Relaxed);
-        export(Figure::WaiterLeft);
-    }
-
-    /// There is a lease more.
-    pub(crate) fn note_lease_began(&self) {
-        self.held.fetch_add(1, Relaxed);
-        export(Figure::LeaseBegan);
-    }
-
-    /// There is a lease less: it was given back, dropped, handed over or lost.
-    pub(crate) fn note_lease_ended(&self) {
-        self.held.fetch_sub(1, Relaxed);
-        export(Figure::LeaseEnded);
+    /// This number of leases more, or less: those were given back, dropped, handed over or lost.
+    pub(crate) fn note_held(&self, more: i32) {
+        self.held.fetch_add(more.into(), Relaxed);
+        export(Figure::Held(more));
     }
 
     /// How logins that end were renewed.
@@ -235,25 +150,26 @@ impl Meter {
     pub(crate) fn snapshot(&self, servers: Vec<ServerStats>, releases_dropped: u64) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
         let renewal_round_trip = self.renewal_round_trip.snapshot();
+        let counted = |counter| self.counters[counter as usize].load(Relaxed);
         Stats {
             held: level(&self.held),
             waiting: level(&self.waiting),
-            attempts: self.attempts.load(Relaxed),
+            attempts: counted(Counter::Attempt),
             granted: wait.count(),
-            contended: self.contended.load(Relaxed),
-            timed_out: self.timed_out.load(Relaxed),
-            unknown: self.unknown.load(Relaxed),
-            failed: self.failed.load(Relaxed),
+            contended: counted(Counter::Contended),
+            timed_out: counted(Counter::TimedOut),
+            unknown: counted(Counter::Unknown),
+            failed: counted(Counter::Failed),
             released: hold.count(),
-            handed_over: self.handed_over.load(Relaxed),
-            ticketed: self.ticketed.load(Relaxed),
-            adopted: self.adopted.load(Relaxed),
-            stolen: self.stolen.load(Relaxed),
-            woken: self.woken.load(Relaxed),
+            handed_over: counted(Counter::HandedOver),
+            ticketed: counted(Counter::Ticketed),
+            adopted: counted(Counter::Adopted),
+            stolen: counted(Counter::Stolen),
+            woken: counted(Counter::Woken),
             releases_dropped,
             renewed: renewal_round_trip.count(),
-            renewals_failed: self.renewals_failed.load(Relaxed),
-            repaired: self.repaired.load(Relaxed),
+            renewals_failed: counted(Counter::RenewalFailed),
+            repaired: counted(Counter::Repaired),
             logins_renewed: self.logins.renewed(),
             logins_failed: self.logins.failed(),
             losses: self.losses.each_ref().map(|losses| losses.load(Relaxed)),
@@ -283,30 +199,6 @@ impl Meter {
     ) {
         export(Figure::Answered(primitive, outcome));
         self.tell(Event::Answered { primitive, name, outcome, took });
-    }
-}
-
-#[cfg(any(test, feature = "takeover"))]
-impl Meter {
-    /// A lease went to a ticket.
-    pub(crate) fn note_ticketed(&self, name: &[u8]) {
-        count(&self.ticketed);
-        export(Figure::Ticketed);
-        self.tell(Event::Ticketed { name });
-    }
-
-    /// A request was granted the lease of a ticket.
-    pub(crate) fn note_adopted(&self, name: &[u8]) {
-        count(&self.adopted);
-        export(Figure::Adopted);
-        self.tell(Event::Adopted { name });
-    }
-
-    /// A request was granted a lock that was another holder's.
-    pub(crate) fn note_stolen(&self, name: &[u8], owner: &str, label: Option<&str>) {
-        count(&self.stolen);
-        export(Figure::Stolen);
-        self.tell(Event::Stolen { name, owner, label });
     }
 }
 

@@ -19,6 +19,7 @@ use crate::machine::{Options, Refusal};
 use crate::names::Names;
 use crate::policy::Moment;
 use crate::spans::AcquireSpan;
+use crate::stats::{Counter, Event};
 
 /// Leases among which a try that is refused looks for the holder: nobody else is served meanwhile.
 const LOOKED_AT_MAX: usize = 4096;
@@ -143,12 +144,13 @@ impl Acquire {
                     let owner = holder.owner.as_bytes();
                     holder.is_here = driver.look(|machine| machine.has_owner(owner, most));
                 }
-                match is_timeout {
-                    true => meter.note_timed_out(name, waited),
-                    false => meter.note_refused(),
+                if is_timeout {
+                    meter.count_and_tell(Counter::TimedOut, Event::TimedOut { name, waited });
+                } else {
+                    meter.note_refused();
                 }
             }
-            _ => meter.note_failed(name),
+            _ => meter.count_and_tell(Counter::Failed, Event::Failed { name }),
         }
         self.span.refused(&error);
         error

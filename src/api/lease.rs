@@ -19,6 +19,7 @@ use crate::machine::{LeaseId, Machine};
 use crate::names::Names;
 use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
+use crate::stats::{Counter, Event};
 
 /// What a lease keeps of the answers that it was granted by: little of one server, since it may last for long.
 pub(super) enum GrantedBy {
@@ -273,7 +274,7 @@ impl Lease {
         self.locker.driver.holds().ends(self.id, end);
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
         if end == End::HandedOver {
-            meter.note_handed_over(name);
+            meter.count_and_tell(Counter::HandedOver, Event::HandedOver { name });
         }
         // A loss was told when it was one.
         if !matches!(end, End::Lost(_)) {

@@ -13,9 +13,7 @@ use crate::error::{Error, Report};
 use crate::names::Names;
 use crate::policy::Quorum;
 #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
-use crate::race::{Timeout, timeout};
-use crate::shutdown::Shutdown;
-use crate::stats::Stats;
+use crate::race::{Elapsed, timeout};
 
 const STANDS_STILL: &str = "this call is on no tokio runtime, and the locker is on a current_thread one, which stands still unless \
      a thread is in its block_on: await the call there, or connect on a multi_thread runtime";
@@ -45,7 +43,11 @@ impl Locker {
 
     /// As [`timeout`], with such a timer.
     #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
-    pub(crate) fn timeout<F: Future + Unpin>(&self, limit: Duration, future: F) -> Timeout<F> {
+    pub(crate) fn timeout<F: Future + Unpin>(
+        &self,
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
         let _entered = self.driver.entered();
         timeout(limit, future)
     }
@@ -65,11 +67,6 @@ impl Locker {
     pub(crate) fn arrange(&self, names: &mut Vec<Names>) {
         names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
         names.dedup();
-    }
-
-    /// Whether one of its leases holds the lock.
-    pub(crate) fn holds(&self, names: &Names) -> bool {
-        self.driver.look(|machine| machine.holds(names))
     }
 
     #[cfg(any(test, feature = "inspect", feature = "takeover"))]
@@ -105,18 +102,6 @@ impl Locker {
     ))]
     pub(crate) fn command_timeout(&self) -> Duration {
         self.driver.look(|machine| machine.settings().timeout)
-    }
-
-    pub(crate) async fn shut_down(&self, within: Duration) -> Shutdown {
-        self.driver.shut_down(within).await
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        self.driver.meter().snapshot(self.driver.stats_of_servers(), 0)
-    }
-
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        self.driver.warnings()
     }
 }
 

@@ -15,6 +15,7 @@ use crate::extra::takeover;
 use crate::machine::Machine;
 use crate::policy::{End, Loss};
 use crate::spans::AcquireSpan;
+use crate::stats::{Counter, Event};
 use crate::ticket::Ticket;
 
 impl Lease {
@@ -23,9 +24,10 @@ impl Lease {
         let report = self.locker.driver.report(self.id);
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
         match (former, report.taken_from().next()) {
-            (Former::Ticket, _) => meter.note_adopted(name),
+            (Former::Ticket, _) => meter.count_and_tell(Counter::Adopted, Event::Adopted { name }),
             (Former::Anybody, Some(holder)) => {
-                meter.note_stolen(name, &holder.owner, holder.label.as_deref());
+                let (owner, label) = (&holder.owner, holder.label.as_deref());
+                meter.count_and_tell(Counter::Stolen, Event::Stolen { name, owner, label });
                 span.stolen(holder);
             }
             (Former::Anybody, None) => {}
@@ -80,8 +82,9 @@ impl Lease {
         match end {
             End::Ticketed => {
                 let owner = *owner.first_chunk().expect("a value begins with its id");
-                let ticket = Ticket::new(lease.name(), owner, driver.fingerprint());
-                driver.meter().note_ticketed(lease.name());
+                let (meter, name) = (driver.meter(), lease.name());
+                let ticket = Ticket::new(name, owner, driver.fingerprint());
+                meter.count_and_tell(Counter::Ticketed, Event::Ticketed { name });
                 driver.holds().ends(id, end);
                 passing.is_over = true;
                 Ok(ticket)

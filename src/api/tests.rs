@@ -52,7 +52,9 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         assert_eq!(first.name(), b"a");
         assert!(first.token() > Some(0) && first.loss().is_none() && first.remaining() <= TTL);
         assert!(first.report().servers().iter().any(|server| server.round_trip.is_some()));
-        let is_held = |locker: &Locker| locker.holds(&Names::new(b"", b"a").unwrap());
+        let is_held = |locker: &Locker| {
+            locker.driver.look(|machine| machine.holds(&Names::new(b"", b"a").unwrap()))
+        };
         assert!(is_held(&here) && !is_held(&there));
         let refused = soon("a word", acquire(&there, options(Wait::Never, TTL))).await;
         let error = refused.err().unwrap();

@@ -108,7 +108,7 @@ impl Builder {
         let tls = self.tls_client(&servers)?;
         let plan = Plan {
             votes,
-            quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
+            quorum: Quorum::new(votes, self.quorum),
             ways: self.dialled(Vec::new(), tls, None),
             greeting: self.greeting(in_cluster),
             standard,

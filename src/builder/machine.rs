@@ -24,6 +24,7 @@ use crate::machine::{LIMITS, Machine, Settings};
 #[cfg(feature = "cluster")]
 use crate::net::limits::OF_LISTS;
 use crate::net::tls::Client;
+#[cfg(any(test, feature = "credentials"))]
 use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
 use crate::policy::fitness::Rules;
@@ -163,6 +164,7 @@ impl Builder {
             tls,
             fingerprint,
             connect_timeout,
+            #[cfg(any(test, feature = "credentials"))]
             credentials_within: connect_timeout - connect_timeout / GREETING_SHARE,
             dead_after: 2 * self.command_timeout_or_default(),
         }

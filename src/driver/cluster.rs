@@ -192,7 +192,7 @@ impl Keeper {
         });
         if let Some(link) = link {
             match self.ask(link, Duration::MAX).await {
-                Err((_, Reason::Refusal(_))) => {}
+                Err((_, Reason::Unfit(_))) => {}
                 answer => return answer,
             }
         }

@@ -19,10 +19,13 @@ use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
-use crate::policy::fitness::{Refusal, Unfit};
+use crate::policy::fitness::Unfit;
 use crate::policy::parts::has;
 use crate::race::timeout;
 use crate::shutdown::{Shutdown, Unreleased};
+
+/// Why a link has no socket.
+type Why<'a> = &'a dyn Fn(usize) -> Option<OpenError>;
 
 /// Why a lock may be locked yet, where no server said so.
 const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
@@ -109,13 +112,8 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
 }
 
 impl Servers {
-    /// The same, where this is why a link has no socket.
-    pub(crate) fn report(
-        &self,
-        machine: &Machine,
-        id: LeaseId,
-        why: &dyn Fn(usize) -> Option<OpenError>,
-    ) -> Report {
+    /// As [`Shared::report`].
+    pub(crate) fn report(&self, machine: &Machine, id: LeaseId, why: Why<'_>) -> Report {
         let answers = machine.report(id, clock::now());
         let servers = answers.map(|answer| self.server(machine, Some(id), &answer, why));
         Report { servers: servers.collect() }
@@ -128,7 +126,7 @@ impl Servers {
         machine: &Machine,
         id: Option<LeaseId>,
         answer: &ServerAnswer<'_>,
-        why: &dyn Fn(usize) -> Option<OpenError>,
+        why: Why<'_>,
     ) -> ServerReport {
         let refusal = |text: &[u8]| match answer.said {
             #[cfg(any(test, feature = "grace"))]
@@ -154,11 +152,7 @@ impl Servers {
     }
 
     /// Those that have no connection.
-    pub(crate) fn unmet(
-        &self,
-        machine: &Machine,
-        why: &dyn Fn(usize) -> Option<OpenError>,
-    ) -> Report {
+    pub(crate) fn unmet(&self, machine: &Machine, why: Why<'_>) -> Report {
         let links = self.links(machine);
         let unmet = machine.unmet().filter(|answer| links.contains(&answer.link));
         let servers = unmet.map(|answer| self.server(machine, None, &answer, why));
@@ -170,7 +164,7 @@ impl Servers {
         &self,
         machine: &Machine,
         ended: &[(LeaseId, String)],
-        why: &dyn Fn(usize) -> Option<OpenError>,
+        why: Why<'_>,
     ) -> Shutdown {
         let reason = |id| {
             let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
@@ -234,12 +228,12 @@ impl Servers {
             // A replica carries nothing out that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
             Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
-            Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
-            Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
+            Said::Quarantined(wait) => Reason::Quarantined(*wait),
+            Said::Settling(wait) => Reason::Settling(*wait),
             #[cfg(any(test, feature = "grace"))]
             Said::Reignless(text) => self.refused(refusal(text)),
             #[cfg(any(test, feature = "grace"))]
-            Said::Graced(since, left) => Reason::Refusal(Refusal::Graced(*since, *left)),
+            Said::Graced(since, left) => Reason::Graced(*since, *left),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
             _ => Reason::Unexpected,
@@ -258,7 +252,7 @@ impl Servers {
     /// A server has said that it is a replica.
     fn demoted(&self) -> Reason {
         let unfit = if self.is_of_service() { Unfit::NamedReplica } else { Unfit::Replica };
-        Reason::Refusal(Refusal::Unfit(unfit))
+        Reason::Unfit(unfit)
     }
 
     /// How a connection has ended.
@@ -279,10 +273,10 @@ impl Servers {
     ) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
-            Some(Fault::Unfit(unfit)) => return Reason::Refusal(Refusal::Unfit(unfit.clone())),
+            Some(Fault::Unfit(unfit)) => return Reason::Unfit(unfit.clone()),
             Some(Fault::SameAs(other)) => {
                 let other = self.endpoints[*other].address.to_string();
-                return Reason::Refusal(Refusal::Unfit(Unfit::SameAs(other)));
+                return Reason::Unfit(Unfit::SameAs(other));
             }
             Some(Fault::Demoted) => return self.demoted(),
             Some(Fault::Refused { step, text }) => {

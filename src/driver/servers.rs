@@ -40,6 +40,7 @@ pub(crate) struct Servers {
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
     /// How long a provider of credentials may take for a connection that is up.
+    #[cfg(any(test, feature = "credentials"))]
     pub(crate) credentials_within: Duration,
     /// How long the kernel lets sent bytes go unacknowledged.
     pub(crate) dead_after: Duration,

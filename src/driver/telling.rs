@@ -9,7 +9,7 @@ use crate::machine::{Counts, Event, LeaseId};
 #[cfg(any(test, feature = "credentials"))]
 use crate::net::refusal::ServerError;
 use crate::spans::Holds;
-use crate::stats::{AtServer, BreakerState, Meter, ServerStats};
+use crate::stats::{self, AtServer, BreakerState, Counter, Meter, ServerStats};
 
 impl Shared {
     pub(super) fn count(&self, counts: Counts) {
@@ -18,24 +18,29 @@ impl Shared {
         }
         let meter = &self.meter;
         let Counts { attempts, unknown, repaired, woken, held, waiting } = counts;
-        (0..attempts).for_each(|_| meter.note_attempt());
-        (0..held).for_each(|_| meter.note_lease_began());
-        (held..0).for_each(|_| meter.note_lease_ended());
+        (0..attempts).for_each(|_| meter.count(Counter::Attempt));
+        if held != 0 {
+            meter.note_held(held);
+        }
         if (unknown, repaired, woken, waiting) == (0, 0, 0, 0) {
             return;
         }
-        (0..unknown).for_each(|_| meter.note_unknown());
-        (0..repaired).for_each(|_| meter.note_repaired());
-        (0..woken).for_each(|_| meter.note_woken());
-        (0..waiting).for_each(|_| meter.note_waiter_joined());
-        (waiting..0).for_each(|_| meter.note_waiter_left());
+        (0..unknown).for_each(|_| meter.count(Counter::Unknown));
+        (0..repaired).for_each(|_| meter.count(Counter::Repaired));
+        (0..woken).for_each(|_| meter.count(Counter::Woken));
+        if waiting != 0 {
+            meter.note_waiting(waiting);
+        }
     }
 
     #[cold]
     pub(super) fn tell(&self, event: Event) {
         let meter = &self.meter;
         match event {
-            Event::Contended(names) => meter.note_contended(names.lock()),
+            Event::Contended(names) => {
+                let contended = stats::Event::Contended { name: names.lock() };
+                meter.count_and_tell(Counter::Contended, contended);
+            }
             Event::Renews(id) => self.holds.renews(id),
             Event::Renewed(id, names, round_trip) => {
                 self.holds.renewed(id, "renewed");
@@ -43,7 +48,8 @@ impl Shared {
             }
             Event::RenewalFailed(id, names) => {
                 self.holds.renewed(id, "failed");
-                meter.note_renewal_failed(names.lock());
+                let failed = stats::Event::RenewalFailed { name: names.lock() };
+                meter.count_and_tell(Counter::RenewalFailed, failed);
             }
             Event::Lost(id, names, why) => {
                 meter.note_lost(names.lock(), why);

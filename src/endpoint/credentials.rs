@@ -62,7 +62,6 @@ impl Secret {
     }
 
     /// The text itself, to be sent and never to be shown.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }

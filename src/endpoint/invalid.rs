@@ -159,32 +159,17 @@ const ONE_CONNECTION: &str = "leave it out: one connection to each server carrie
 const LOGIN: &str = "leave it out, and write user:password@ before the host, or :password@";
 
 /// Parameters of other clients, and what stands for each.
-const FOREIGN: [(&str, &str); 27] = [
-    ("timeout", TIMES),
-    ("connect_timeout", TIMES),
-    ("connection_timeout", TIMES),
-    ("socket_timeout", TIMES),
-    ("socket_connect_timeout", TIMES),
-    ("dial_timeout", TIMES),
-    ("read_timeout", TIMES),
-    ("write_timeout", TIMES),
-    ("connectTimeout", TIMES),
-    ("commandTimeout", TIMES),
-    ("ssl", TLS),
-    ("tls", TLS),
-    ("ssl_cert_reqs", TLS),
-    ("ssl_ca_certs", TLS),
-    ("ssl_check_hostname", TLS),
-    ("skip_verify", TLS),
-    ("verifyPeer", TLS),
-    ("pool_size", ONE_CONNECTION),
-    ("max_connections", ONE_CONNECTION),
-    ("user", LOGIN),
-    ("username", LOGIN),
-    ("password", LOGIN),
+const FOREIGN: [(&str, &str); 8] = [
+    (
+        "timeout connect_timeout connection_timeout socket_timeout socket_connect_timeout dial_timeout read_timeout \
+         write_timeout connectTimeout commandTimeout",
+        TIMES,
+    ),
+    ("ssl tls ssl_cert_reqs ssl_ca_certs ssl_check_hostname skip_verify verifyPeer", TLS),
+    ("pool_size max_connections", ONE_CONNECTION),
+    ("user username password", LOGIN),
     ("protocol", "leave it out, or write protocol=3: RESP3 is spoken where the server does"),
-    ("client_name", "leave it out: connections are called leasehold"),
-    ("clientName", "leave it out: connections are called leasehold"),
+    ("client_name clientName", "leave it out: connections are called leasehold"),
     ("sentinelMasterId", "write redis-sentinel://host:port/service"),
     ("addr", "write redis-cluster://host:port,host:port"),
 ];
@@ -192,8 +177,12 @@ const FOREIGN: [(&str, &str); 27] = [
 impl InvalidEndpoint {
     /// What to say of a parameter that is not understood.
     pub(crate) fn parameter(name: &str) -> Self {
-        let known = FOREIGN.into_iter().find(|(known, _)| *known == name);
-        known.map_or(Self::UnknownParameter, |(name, cure)| Self::Parameter { name, cure })
+        for (names, cure) in FOREIGN {
+            if let Some(name) = names.split(' ').find(|known| *known == name) {
+                return Self::Parameter { name, cure };
+            }
+        }
+        Self::UnknownParameter
     }
 
     /// What to say of a scheme that is not supported.

@@ -20,8 +20,8 @@ use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
-use crate::policy::fitness::{Refusal, Unfit};
-use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, check_coexistence};
+use crate::policy::fitness::Unfit;
+use crate::policy::{Bounds, Loss, Quorum, Retry, Term, check_coexistence};
 use crate::shutdown::{Shutdown, Unreleased};
 use crate::support::texts;
 
@@ -195,10 +195,10 @@ fn reasons() -> Vec<String> {
         Reason::Unexpected => Reason::Unexpected,
         Reason::Unanswered => Reason::Unanswered,
         Reason::BreakerOpen(_) => Reason::BreakerOpen(ms(1_250)),
-        Reason::Refusal(Refusal::Unfit(_)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
-        Reason::Refusal(Refusal::Quarantined(_)) => Reason::Refusal(Refusal::Quarantined(ms(8_000))),
-        Reason::Refusal(Refusal::Settling(_)) => Reason::Refusal(Refusal::Settling(ms(1_500))),
-        Reason::Refusal(Refusal::Graced(..)) => Reason::Refusal(Refusal::Graced(ms(3_000), ms(7_000))),
+        Reason::Unfit(_) => Reason::Unfit(Unfit::Replica),
+        Reason::Quarantined(_) => Reason::Quarantined(ms(8_000)),
+        Reason::Settling(_) => Reason::Settling(ms(1_500)),
+        Reason::Graced(..) => Reason::Graced(ms(3_000), ms(7_000)),
         Reason::OtherLimit { .. } => Reason::OtherLimit { theirs: 0, ours: 3 },
         Reason::Unsettled(_) => Reason::Unsettled(said("READONLY x")),
         Reason::Refused(_) => Reason::Refused(said("ERR what it said")),
@@ -340,31 +340,21 @@ fn misuse() -> Vec<String> {
         InvalidName::Reserved => InvalidName::Reserved,
         InvalidName::Braces => InvalidName::Braces,
     ];
-    all.push(check_label(&"x".repeat(300)).unwrap_err().to_string());
-    all.extend(each![
-        QuorumError::NoServer => QuorumError::NoServer,
-        QuorumError::NoMajority { .. } => QuorumError::NoMajority { servers: 3, needed: 1 },
-        QuorumError::TooMany { .. } => QuorumError::TooMany { servers: 1, needed: 2 },
-    ]);
-    all.extend(each![
-        TermError::TtlTooShort(_) => TermError::TtlTooShort(ms(5)),
-        TermError::TtlTooLong(_) => TermError::TtlTooLong(Duration::from_secs(172_800)),
-        TermError::ValidityOutOfReach { .. } =>
-            TermError::ValidityOutOfReach { ttl, min_validity: ttl, worth },
-    ]);
-    all.extend(each![
-        RetryError::NoDelay => RetryError::NoDelay,
-        RetryError::LongestBelowFirst { .. } =>
-            RetryError::LongestBelowFirst { first: ms(200), longest: ms(100) },
-        RetryError::NoAttempt => RetryError::NoAttempt,
-    ]);
-    all.extend(each![
-        BoundsError::NoTimeAtMost => BoundsError::NoTimeAtMost,
-        BoundsError::TooLong { .. } => BoundsError::TooLong {
-            what: "hold_at_least",
-            time: Duration::from_secs(172_800),
-        },
-        BoundsError::Crossed { .. } => BoundsError::Crossed { at_least: ttl, at_most: worth },
+    let bounds = |at_least, at_most| Bounds { at_least, at_most, lock_delay: None }.check();
+    all.extend([
+        check_label(&"x".repeat(300)).unwrap_err(),
+        Quorum::new(0, None).unwrap_err(),
+        Quorum::new(3, Some(1)).unwrap_err(),
+        Quorum::new(1, Some(2)).unwrap_err(),
+        Term::new(ms(5), None).unwrap_err(),
+        Term::new(Duration::from_secs(172_800), None).unwrap_err(),
+        Term::new(ttl, Some(ttl)).unwrap_err(),
+        Retry::fixed(Duration::ZERO).check().unwrap_err(),
+        Retry::linear(ms(200), ms(100)).check().unwrap_err(),
+        Retry::fixed(ttl).attempts(0).check().unwrap_err(),
+        bounds(None, Some(Duration::ZERO)).unwrap_err(),
+        bounds(Some(Duration::from_secs(172_800)), None).unwrap_err(),
+        bounds(Some(ttl), Some(worth)).unwrap_err(),
     ]);
     let two_of_three_and_three_of_five =
         check_coexistence(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3);

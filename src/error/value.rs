@@ -18,21 +18,13 @@ pub(crate) const FINGERPRINT_LENGTH: usize = 8;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// Why a text cannot be a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidLabel {
-    #[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
-    TooLong(usize),
-    #[error("label must not end in a byte 0: it marks a lock that somebody waits for")]
-    Marked,
-}
-
-pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
+pub(crate) fn check_label(label: &str) -> Result<(), String> {
     if label.len() > LABEL_BYTES_MAX {
-        return Err(InvalidLabel::TooLong(label.len()));
+        return Err(format!("label must be at most {LABEL_BYTES_MAX} bytes, not {}", label.len()));
     }
     if label.as_bytes().last() == Some(&QUEUED) {
-        return Err(InvalidLabel::Marked);
+        let why = "it marks a lock that somebody waits for";
+        return Err(format!("label must not end in a byte 0: {why}"));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::machine::Script;
 use crate::names::{InvalidName, Key, Names};
 use crate::net::reason::Reason;
 use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};
-use crate::race::Timeout;
+use crate::race::Elapsed;
 use crate::stats::Primitive;
 
 /// Servers that gave no usable answer, and why not.
@@ -69,7 +69,11 @@ impl Site {
     }
 
     /// The output of `future`, if it is ready within `limit`.
-    pub(super) fn timeout<F: Future + Unpin>(&self, limit: Duration, future: F) -> Timeout<F> {
+    pub(super) fn timeout<F: Future + Unpin>(
+        &self,
+        limit: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
         self.engine.timeout(limit, future)
     }
 
@@ -218,7 +222,7 @@ impl Site {
     /// The terms of a lease that lasts for this long; a time that cannot be is refused.
     pub(super) fn term(&mut self, ttl: Duration) -> Term {
         Term::new(ttl, None).unwrap_or_else(|wrong| {
-            self.refuse(wrong.to_string());
+            self.refuse(wrong);
             Term::DEFAULT
         })
     }

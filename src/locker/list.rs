@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::names::Names;
 use crate::net::reason::Reason;
 use crate::net::refusal::Code;
-use crate::policy::fitness::Refusal;
 use crate::race::all;
 
 /// What the servers have, one after the other as it is found: see [`Locker::list`] and
@@ -167,7 +166,7 @@ fn silence(looked: &Looked) -> Option<&Reason> {
     match looked.as_ref().err()? {
         Reason::Refused(error) if error.code() == Code::WrongType => None,
         // The key is gone again.
-        Reason::Refusal(Refusal::Quarantined(_)) => None,
+        Reason::Quarantined(_) => None,
         reason => Some(reason),
     }
 }

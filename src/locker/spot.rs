@@ -12,7 +12,6 @@ use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::Names;
 use crate::net::reason::Reason;
-use crate::policy::fitness::Refusal;
 use crate::scripts;
 
 /// A server that is asked.
@@ -79,7 +78,7 @@ impl Spot {
     pub(crate) fn quarantine(&self) -> Option<Reason> {
         let link = self.link();
         let wait = self.locker.driver.look(|machine| machine.votes_in(link, clock::now()));
-        wait.map(|wait| Reason::Refusal(Refusal::Quarantined(wait)))
+        wait.map(Reason::Quarantined)
     }
 
     /// What `read` makes of the reply to a script with these keys and further words; without a script, `keys` are all

@@ -39,7 +39,7 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// Whether the lock of this key is asked for here.
-    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "all are"))]
+    #[cfg(any(test, feature = "groups"))]
     pub(crate) fn has(&self, _key: &[u8]) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         if let (Some(slot), Some(slot_of)) = (self.slot, self.command.slot_of) {

@@ -437,7 +437,6 @@ impl Lease {
     }
 
     /// Whether its replicas are asked for different locks.
-    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "none is"))]
     pub(super) fn is_parted(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.replicas.iter().any(|replica| replica.routed.is_of_several);
@@ -446,7 +445,6 @@ impl Lease {
     }
 
     /// Whether its keys were found at two servers last.
-    #[cfg_attr(not(any(test, feature = "cluster")), allow(clippy::unused_self, reason = "none is"))]
     pub(super) fn is_apart(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.replicas.iter().any(|replica| replica.routed.is_apart);

@@ -57,10 +57,6 @@ impl Link {
     }
 
     /// Whether an `ASKING` stands before the next command, which nothing may come between.
-    #[cfg_attr(
-        not(any(test, feature = "cluster")),
-        allow(clippy::unused_self, reason = "it does not")
-    )]
     pub(super) fn is_asking(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.is_asking;

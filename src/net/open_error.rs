@@ -78,6 +78,7 @@ pub enum OpenError {
         error: ServerError,
     },
     /// A node of a Cluster does not say which master serves which slot.
+    #[cfg(any(test, feature = "cluster"))]
     #[error("{0}")]
     Topology(String),
     /// The server answered a step with something else than that step's reply.

@@ -7,7 +7,7 @@ use super::open_error::OpenError;
 use super::refusal::{Code, ServerError};
 use crate::error::FailureKind;
 use crate::policy::Units;
-use crate::policy::fitness::Refusal;
+use crate::policy::fitness::Unfit;
 
 /// Why a server gave no usable answer.
 #[derive(Clone, Debug)]
@@ -20,11 +20,20 @@ pub(crate) enum Reason {
     /// A reply that the question does not have.
     Unexpected,
     /// None within the caller's limit.
+    #[cfg(any(test, feature = "election", feature = "family"))]
     Unanswered,
     /// It was not asked, because it did not answer before; how much longer it is not asked.
     BreakerOpen(Duration),
-    /// It was not asked, because it may not vote.
-    Refusal(Refusal),
+    /// It may not vote.
+    Unfit(Unfit),
+    /// It may have forgotten leases; how much longer.
+    Quarantined(Duration),
+    /// It is the primary for the first time, and may have forgotten leases that run for the second.
+    #[cfg(any(test, feature = "grace"))]
+    Graced(Duration, Duration),
+    /// It was promoted while the master before it still granted leases, of which it knows nothing;
+    /// how much longer clients may take to notice.
+    Settling(Duration),
     /// Its shares are of a semaphore with another limit than this one; 0 for readers.
     #[cfg(any(test, feature = "sharing"))]
     OtherLimit {
@@ -44,17 +53,19 @@ impl Reason {
     #[inline(never)]
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
-            Self::NoReply(_) | Self::Unexpected | Self::Unanswered => FailureKind::Unknown,
-            Self::BreakerOpen(_) => FailureKind::Unavailable,
-            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartQuarantine,
-            Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
+            Self::NoReply(_) | Self::Unexpected => FailureKind::Unknown,
+            #[cfg(any(test, feature = "election", feature = "family"))]
+            Self::Unanswered => FailureKind::Unknown,
+            Self::BreakerOpen(_) | Self::Settling(_) | Self::Unsettled(_) => {
+                FailureKind::Unavailable
+            }
+            Self::Quarantined(_) => FailureKind::RestartQuarantine,
             #[cfg(any(test, feature = "grace"))]
-            Self::Refusal(Refusal::Graced(..)) => FailureKind::Unavailable,
-            Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
-            Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
+            Self::Graced(..) => FailureKind::Unavailable,
+            Self::Unfit(unfit) if !unfit.is_lasting() => FailureKind::Unavailable,
+            Self::Unfit(_) => FailureKind::Misuse,
             #[cfg(any(test, feature = "sharing"))]
             Self::OtherLimit { .. } => FailureKind::Misuse,
-            Self::Unsettled(_) => FailureKind::Unavailable,
             Self::Refused(error) => error.kind(),
             Self::NoConnection(error) => error.kind(),
         }
@@ -67,26 +78,27 @@ impl std::fmt::Display for Reason {
             Self::NoConnection(error) => error.fmt(f),
             Self::NoReply(fault) => write!(f, "outcome unknown: {fault}"),
             Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
+            #[cfg(any(test, feature = "election", feature = "family"))]
             Self::Unanswered => {
                 f.write_str("outcome unknown: no reply within the caller's time limit")
             }
             Self::BreakerOpen(wait) => {
                 write!(f, "not asked, as it did not answer before: next try in {:.1}", Units(*wait))
             }
-            Self::Refusal(Refusal::Unfit(unfit)) => unfit.fmt(f),
-            Self::Refusal(Refusal::Quarantined(wait)) => write!(
+            Self::Unfit(unfit) => unfit.fmt(f),
+            Self::Quarantined(wait) => write!(
                 f,
                 "not asked, as it restarted and may have forgotten leases: it may vote in {:.1}",
                 Units(*wait)
             ),
-            Self::Refusal(Refusal::Settling(wait)) => write!(
+            Self::Settling(wait) => write!(
                 f,
                 "not asked, as it was just promoted and the old master may still grant leases: it may \
                  grant in {:.1}",
                 Units(*wait)
             ),
             #[cfg(any(test, feature = "grace"))]
-            Self::Refusal(Refusal::Graced(since, left)) => write!(
+            Self::Graced(since, left) => write!(
                 f,
                 "not asked, as the primary changed {:.1} ago and names that were free may have been locked: ask \
                  again in {:.1}",

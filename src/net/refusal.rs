@@ -25,7 +25,6 @@ struct Said {
 
 impl ServerError {
     /// Reads the text of an error reply, which the connection has made short and free of passwords.
-    #[must_use]
     #[inline(never)]
     pub fn new(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).into_owned();
@@ -39,14 +38,12 @@ impl ServerError {
 
     /// The same, said by a Sentinel.
     #[cfg(feature = "sentinel")]
-    #[must_use]
     pub fn of_sentinel(self) -> Self {
         Self(Arc::new(Said { is_sentinels: true, ..(*self.0).clone() }))
     }
 
     /// The same of a command that ran `script`, if any, and has these keys: servers do not always
     /// say which command of a script, or which key, the user may not use.
-    #[must_use]
     pub fn about(self, script: &str, keys: &[&[u8]]) -> Self {
         let code = self.code();
         if !matches!(code, Code::Permission | Code::Unscripted) || self.0.lacking.is_some() {
@@ -74,19 +71,16 @@ impl ServerError {
     }
 
     /// Of an error about a right: whether it is one to a key, and not to a command.
-    #[must_use]
     pub fn is_about_keys(&self) -> bool {
         has(self.text(), "access") && has(self.text(), "key")
     }
 
     /// Of an error about a right: whether it is one to a channel.
-    #[must_use]
     pub fn is_about_channels(&self) -> bool {
         has(self.text(), "access") && has(self.text(), "channel")
     }
 
     /// The same, where it is known what the user lacks.
-    #[must_use]
     pub fn lacking(self, right: String) -> Self {
         match self.code() {
             Code::Permission | Code::Unscripted => {
@@ -97,13 +91,11 @@ impl ServerError {
     }
 
     /// The server's words.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
     /// What it means.
-    #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
     }

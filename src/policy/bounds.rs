@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use super::validity::TTL_MAX;
@@ -15,42 +14,24 @@ pub(crate) struct Bounds {
     pub(crate) lock_delay: Option<Duration>,
 }
 
-/// Why bounds cannot be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BoundsError {
-    NoTimeAtMost,
-    TooLong { what: &'static str, time: Duration },
-    Crossed { at_least: Duration, at_most: Duration },
-}
-
-impl fmt::Display for BoundsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTimeAtMost => f.write_str("hold_at_most must be above 0"),
-            Self::TooLong { what, time } => {
-                write!(f, "{what} must be at most {}, not {}", Units(TTL_MAX), Units(*time))
-            }
-            Self::Crossed { at_least, at_most } => write!(
-                f,
-                "hold_at_least {} exceeds hold_at_most {}",
-                Units(*at_least),
-                Units(*at_most)
-            ),
-        }
-    }
-}
-
 impl Bounds {
-    pub(crate) fn check(self) -> Result<(), BoundsError> {
-        let kept = [("hold_at_least", self.at_least), ("lock_delay", self.lock_delay)];
-        let too_long = kept.into_iter().find_map(|(what, time)| {
-            Some(BoundsError::TooLong { what, time: time.filter(|time| *time > TTL_MAX)? })
-        });
-        match (self.at_least, self.at_most) {
-            (_, Some(Duration::ZERO)) => Err(BoundsError::NoTimeAtMost),
-            _ if too_long.is_some() => too_long.map_or(Ok(()), Err),
-            (Some(at_least), Some(at_most)) if at_least > at_most => {
-                Err(BoundsError::Crossed { at_least, at_most })
+    pub(crate) fn check(self) -> Result<(), String> {
+        let Self { at_least, at_most, lock_delay } = self;
+        if at_most == Some(Duration::ZERO) {
+            return Err("hold_at_most must be above 0".to_owned());
+        }
+        for (what, time) in [("hold_at_least", at_least), ("lock_delay", lock_delay)] {
+            if let Some(time) = time.filter(|time| *time > TTL_MAX) {
+                return Err(format!(
+                    "{what} must be at most {}, not {}",
+                    Units(TTL_MAX),
+                    Units(time)
+                ));
+            }
+        }
+        match (at_least, at_most) {
+            (Some(least), Some(most)) if least > most => {
+                Err(format!("hold_at_least {} exceeds hold_at_most {}", Units(least), Units(most)))
             }
             _ => Ok(()),
         }

@@ -37,7 +37,6 @@ const PLACE: &str = "@user_script:";
 
 impl Code {
     /// What this text says, also where it is the error of a command in a script.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
         match text.split(' ').next().unwrap_or_default() {

@@ -56,20 +56,6 @@ pub(crate) enum Standing {
     Unfit(Unfit),
 }
 
-/// Why a server that is connected may not vote.
-#[derive(Clone, Debug)]
-pub(crate) enum Refusal {
-    Unfit(Unfit),
-    /// It may have forgotten leases; how much longer.
-    Quarantined(Duration),
-    /// It is the primary for the first time, and may have forgotten leases that run for the second.
-    #[cfg(any(test, feature = "grace"))]
-    Graced(Duration, Duration),
-    /// It was promoted while the master before it still granted leases, of which it knows nothing;
-    /// how much longer clients may take to notice.
-    Settling(Duration),
-}
-
 /// What is wrong with a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {

@@ -49,12 +49,11 @@ mod units;
 mod validity;
 mod waiter;
 
-#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
-pub(crate) use self::{
-    bounds::BoundsError, quorum::QuorumError, retry::RetryError, validity::TermError,
-};
 #[cfg(not(test))]
-pub(crate) use attempt::Attempt;
+pub(crate) use self::{
+    attempt::Attempt, limit::late_within, relay::Relay, renewal::extension, restart::quarantine,
+    validity::Term, waiter::WaiterState,
+};
 pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
@@ -73,8 +72,6 @@ pub(crate) use grace::Reign;
 #[cfg(any(test, feature = "grace"))]
 pub(crate) use grace::{began, length};
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
-#[cfg(not(test))]
-pub(crate) use limit::late_within;
 pub(crate) use limit::{is_silence, left_of, waitable};
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
@@ -97,18 +94,12 @@ pub use redelivery::Redelivery;
 #[cfg(any(test, feature = "election", feature = "family"))]
 pub(crate) use register::Reading;
 pub(crate) use relay::Passed;
-#[cfg(not(test))]
-pub(crate) use relay::Relay;
 #[cfg(any(test, feature = "credentials", feature = "sentinel"))]
 pub(crate) use relogin::RELOGIN;
 #[cfg(any(test, feature = "credentials"))]
 pub(crate) use relogin::relogin_at;
-#[cfg(not(test))]
-pub(crate) use renewal::extension;
 pub(crate) use renewal::{Extension, renew_at, retry_at};
 pub(crate) use restart::Run;
-#[cfg(not(test))]
-pub(crate) use restart::quarantine;
 pub use retry::Retry;
 pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
 pub use sets::{CoexistenceError, check_coexistence};
@@ -118,13 +109,9 @@ pub use state::LockState;
 pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use units::{Units, number};
-#[cfg(not(test))]
-pub(crate) use validity::Term;
 pub(crate) use validity::drift;
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) use validity::{TTL_MAX, TTL_MIN};
-#[cfg(not(test))]
-pub(crate) use waiter::WaiterState;
 pub(crate) use waiter::{
     ASK_ALL_EACH, QueueAnswer, Shown, WaiterAction, WaiterEvent, beat, entry_life,
 };

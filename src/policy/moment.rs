@@ -8,25 +8,21 @@ pub struct Moment(u64);
 
 impl Moment {
     /// The moment `nanos` nanoseconds after boot.
-    #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since boot.
-    #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// This moment and `span` later; the end of time where that would overflow.
-    #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
 
     /// How long after `earlier` this is; zero where it is not after it.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

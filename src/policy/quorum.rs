@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 /// Round trips of the others, and time beside them, that a server is given to answer where the
@@ -46,32 +45,21 @@ pub struct Tolerance {
     pub outages: usize,
 }
 
-/// Why a number is no quorum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QuorumError {
-    NoServer,
-    /// Two disjoint sets of that size could both grant.
-    NoMajority {
-        servers: usize,
-        needed: usize,
-    },
-    /// The quorum is larger than the number of servers.
-    TooMany {
-        servers: usize,
-        needed: usize,
-    },
-}
-
 impl Quorum {
     /// `needed` of `servers`; the smallest majority where it is not given.
-    pub(crate) fn new(servers: usize, needed: Option<usize>) -> Result<Self, QuorumError> {
+    pub(crate) fn new(servers: usize, needed: Option<usize>) -> Result<Self, String> {
         let needed = needed.unwrap_or(servers / 2 + 1);
         if servers == 0 {
-            Err(QuorumError::NoServer)
+            Err("no server was given: give at least one URL".to_owned())
         } else if needed > servers {
-            Err(QuorumError::TooMany { servers, needed })
+            let plural = if servers == 1 { "" } else { "s" };
+            Err(format!("quorum {needed} exceeds the {servers} server{plural} given"))
         } else if needed <= servers / 2 {
-            Err(QuorumError::NoMajority { servers, needed })
+            Err(format!(
+                "quorum {needed} is no majority of {servers} servers, so two clients could hold the \
+                 same lock: use at least {}",
+                servers / 2 + 1
+            ))
         } else {
             Ok(Self { servers, needed })
         }
@@ -114,24 +102,6 @@ impl Quorum {
         Tolerance {
             memory_losses: 2 * self.needed - self.servers - 1,
             outages: self.servers - self.needed,
-        }
-    }
-}
-
-impl fmt::Display for QuorumError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoServer => f.write_str("no server was given: give at least one URL"),
-            Self::NoMajority { servers, needed } => write!(
-                f,
-                "quorum {needed} is no majority of {servers} servers, so two clients could hold the \
-                 same lock: use at least {}",
-                servers / 2 + 1
-            ),
-            Self::TooMany { servers, needed } => {
-                let plural = if *servers == 1 { "" } else { "s" };
-                write!(f, "quorum {needed} exceeds the {servers} server{plural} given")
-            }
         }
     }
 }

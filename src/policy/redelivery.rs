@@ -39,13 +39,11 @@ pub struct Redelivery {
 
 impl Redelivery {
     /// Of a release that is not worth sending any more from `pointless_at` on.
-    #[must_use]
     pub fn new(pointless_at: Moment, is_doubtful: bool) -> Self {
         Self { pointless_at, failed: 0, gap: is_doubtful.then_some(FIRST_GAP) }
     }
 
     /// From when on it is not worth sending any more.
-    #[must_use]
     pub fn pointless_at(&self) -> Moment {
         self.pointless_at
     }

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use super::backoff::jittered;
@@ -50,31 +49,6 @@ pub struct Retry {
 enum Growth {
     Linear,
     Exponential,
-}
-
-/// Why a policy cannot be followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RetryError {
-    NoDelay,
-    LongestBelowFirst { first: Duration, longest: Duration },
-    NoAttempt,
-}
-
-impl fmt::Display for RetryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoDelay => f.write_str(
-                "retry delay must be above 0: retries without one would flood the servers",
-            ),
-            Self::LongestBelowFirst { first, longest } => write!(
-                f,
-                "longest retry delay {} is shorter than the first, {}",
-                Units(*longest),
-                Units(*first)
-            ),
-            Self::NoAttempt => f.write_str("attempts must be at least 1"),
-        }
-    }
 }
 
 impl Retry {
@@ -147,15 +121,22 @@ impl Retry {
     }
 
     /// Whether the policy can be followed.
-    pub(crate) fn check(&self) -> Result<(), RetryError> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let Self { first, longest, .. } = *self;
         if first.is_zero() || longest.is_zero() {
-            return Err(RetryError::NoDelay);
+            let why = "retries without one would flood the servers";
+            return Err(format!("retry delay must be above 0: {why}"));
         }
         if longest < first {
-            return Err(RetryError::LongestBelowFirst { first, longest });
+            let (first, longest) = (Units(first), Units(longest));
+            return Err(format!(
+                "longest retry delay {longest} is shorter than the first, {first}"
+            ));
         }
-        if self.attempts == Some(0) { Err(RetryError::NoAttempt) } else { Ok(()) }
+        if self.attempts == Some(0) {
+            return Err("attempts must be at least 1".to_owned());
+        }
+        Ok(())
     }
 
     /// Whether attempts are counted.

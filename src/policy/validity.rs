@@ -1,4 +1,3 @@
-use std::fmt;
 use std::time::Duration;
 
 use super::{Moment, Units};
@@ -33,37 +32,6 @@ pub(crate) fn drift(time: Duration) -> Duration {
     time / DRIFT_SHARE + DRIFT_FLOOR
 }
 
-/// Why a TTL and a least validity do not make a term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TermError {
-    TtlTooShort(Duration),
-    TtlTooLong(Duration),
-    ValidityOutOfReach { ttl: Duration, min_validity: Duration, worth: Duration },
-}
-
-impl fmt::Display for TermError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TtlTooShort(ttl) => {
-                write!(f, "TTL must be at least {}, not {}", Units(TTL_MIN), Units(*ttl))
-            }
-            Self::TtlTooLong(ttl) => write!(
-                f,
-                "TTL must be at most {}, not {}: renewal keeps a lease for longer",
-                Units(TTL_MAX),
-                Units(*ttl)
-            ),
-            Self::ValidityOutOfReach { ttl, min_validity, worth } => write!(
-                f,
-                "minimum validity {} exceeds what a TTL of {} is good for after drift, {}",
-                Units(*min_validity),
-                Units(*ttl),
-                Units(*worth)
-            ),
-        }
-    }
-}
-
 impl Term {
     /// A TTL of 10 s, of which a tenth has to be left.
     pub(crate) const DEFAULT: Self = Self { ttl_ms: 10_000, min_validity_ms: 1_000 };
@@ -71,14 +39,18 @@ impl Term {
     /// A term of `ttl`, of which `min_validity` has to be left when it is granted; without one, a
     /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off the TTL, and
     /// counts as a whole one of what has to be left.
-    pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, TermError> {
+    pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, String> {
         let ttl_ms = u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
         let whole_ms = Duration::from_millis(ttl_ms.into());
         if whole_ms < TTL_MIN {
-            return Err(TermError::TtlTooShort(ttl));
+            return Err(format!("TTL must be at least {}, not {}", Units(TTL_MIN), Units(ttl)));
         }
         if whole_ms > TTL_MAX {
-            return Err(TermError::TtlTooLong(ttl));
+            return Err(format!(
+                "TTL must be at most {}, not {}: renewal keeps a lease for longer",
+                Units(TTL_MAX),
+                Units(ttl)
+            ));
         }
         let min_validity = min_validity.unwrap_or(whole_ms / 10);
         let min_validity_ms = min_validity.saturating_add(ROUNDS_UP).as_millis();
@@ -86,7 +58,12 @@ impl Term {
         let term = Self { ttl_ms, min_validity_ms };
         let worth = whole_ms.saturating_sub(term.drift());
         if term.min_validity() >= worth {
-            return Err(TermError::ValidityOutOfReach { ttl: whole_ms, min_validity, worth });
+            return Err(format!(
+                "minimum validity {} exceeds what a TTL of {} is good for after drift, {}",
+                Units(min_validity),
+                Units(whole_ms),
+                Units(worth)
+            ));
         }
         Ok(term)
     }

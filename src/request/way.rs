@@ -1,6 +1,5 @@
 //! From a wish to a request of the machine.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,6 +7,7 @@ use crate::api::Acquire;
 #[cfg(any(test, feature = "takeover"))]
 use crate::api::Former;
 use crate::api::{Lease, Locker as Front};
+#[cfg(any(test, feature = "groups", feature = "sharing"))]
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
@@ -30,10 +30,12 @@ use crate::spans::AcquireSpan;
 pub(crate) enum Way {
     OfOne(Acquire),
     /// Made of several.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
     Aside(BoxFuture<'static, Result<Lease, Error>>),
 }
 
 impl Way {
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(super) fn aside(way: impl Future<Output = Result<Lease, Error>> + Send + 'static) -> Self {
         Self::Aside(Box::pin(way))
     }
@@ -49,6 +51,7 @@ impl Way {
     ) -> Poll<Result<Lease, Error>> {
         match self {
             Self::OfOne(acquire) => Pin::new(acquire).poll(context),
+            #[cfg(any(test, feature = "groups", feature = "sharing"))]
             Self::Aside(way) => way.as_mut().poll(context),
         }
     }
@@ -89,7 +92,8 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     let server = || locker.driver.has_one_link().then(|| locker.driver.address(0));
     let ttl_ms = term.ttl_ms();
     let span = AcquireSpan::open(names, label.as_deref(), ttl_ms, *is_fenced, quorum, server);
-    let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
+    let is_held =
+        |names: &&Names| wish.refuses_own && locker.driver.look(|machine| machine.holds(names));
     let Some(held) = names.iter().find(is_held) else { return Ok(span) };
     let name = held.to_string();
     #[cfg(any(test, feature = "groups"))]

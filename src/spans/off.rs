@@ -11,7 +11,6 @@ use crate::policy::{End, Loss};
 pub(crate) struct AcquireSpan(());
 
 impl AcquireSpan {
-    #[inline(always)]
     pub(crate) fn open(
         _names: &[Names],
         _label: Option<&str>,
@@ -24,13 +23,10 @@ impl AcquireSpan {
     }
 
     #[cfg(any(test, feature = "takeover"))]
-    #[inline(always)]
     pub(crate) fn stolen(&self, _from: &Holder) {}
 
-    #[inline(always)]
     pub(crate) fn refused(&self, _error: &Error) {}
 
-    #[inline(always)]
     pub(crate) fn cancelled(&self) {}
 }
 
@@ -43,7 +39,6 @@ impl<Id> Default for Holds<Id> {
 }
 
 impl<Id> Holds<Id> {
-    #[inline(always)]
     pub(crate) fn granted(
         &self,
         _id: Id,
@@ -54,32 +49,24 @@ impl<Id> Holds<Id> {
     }
 
     #[cfg(any(test, feature = "_kinds"))]
-    #[inline(always)]
     pub(crate) fn goes_on(&self, _id: Id, _other: Id, _token: Option<u64>) {}
 
-    #[inline(always)]
     pub(crate) fn ends(&self, _id: Id, _end: End) {}
 
-    #[inline(always)]
     pub(crate) fn lost(&self, _id: Id, _names: &Names, _reason: Loss) {}
 
-    #[inline(always)]
     pub(crate) fn renew(&self, _id: Id) -> Step {
         Step(())
     }
 
-    #[inline(always)]
     pub(crate) fn renews(&self, _id: Id) {}
 
-    #[inline(always)]
     pub(crate) fn renewed(&self, _id: Id, _outcome: &'static str) {}
 
-    #[inline(always)]
     pub(crate) fn release_asked(&self, _id: Id, _names: &Names) -> Step {
         Step(())
     }
 
-    #[inline(always)]
     pub(crate) fn release(&self, _id: Id) -> Step {
         Step(())
     }
@@ -89,9 +76,7 @@ impl<Id> Holds<Id> {
 pub(crate) struct Step(());
 
 impl Step {
-    #[inline(always)]
     pub(crate) fn end(&mut self, _outcome: &'static str) {}
 
-    #[inline(always)]
     pub(crate) fn ends(&mut self, _end: End) {}
 }

@@ -7,6 +7,7 @@ mod off;
 #[cfg(feature = "metrics")]
 mod on;
 
+pub(crate) use figure::Counter;
 pub(super) use figure::Figure;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::AtServer;

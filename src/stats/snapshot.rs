@@ -4,7 +4,6 @@ use std::fmt;
 #[cfg(feature = "grace")]
 use std::time::Duration;
 
-use super::counters::{LOSSES, index_of};
 use super::histogram::Latencies;
 use crate::policy::Loss;
 #[cfg(feature = "grace")]
@@ -61,7 +60,7 @@ pub struct Stats {
     /// Times that a connection could not log in again: the provider gave no credentials, or the server refused them. The
     /// login is tried again, and the connection stays as it is.
     pub logins_failed: u64,
-    pub(super) losses: [u64; LOSSES],
+    pub(super) losses: [u64; Loss::ALL.len()],
     /// From the request to the grant.
     pub wait: Latencies,
     /// From the grant to the release. Leases that were lost do not count.
@@ -89,7 +88,7 @@ impl Stats {
     /// ```
     #[must_use]
     pub fn losses(&self, reason: Loss) -> u64 {
-        self.losses[index_of(reason)]
+        self.losses[reason as usize]
     }
 
     /// Leases that ended before they were given back, for any reason.

@@ -13,26 +13,33 @@ const fn ms(n: u64) -> Duration {
 fn noted(meter: &Meter) {
     let mut times = 1..;
     let mut repeat = |note: &dyn Fn()| (0..times.next().unwrap()).for_each(|_: i32| note());
-    repeat(&|| meter.note_attempt());
+    repeat(&|| meter.count(Counter::Attempt));
     repeat(&|| meter.note_granted(NAME, ms(1)));
-    repeat(&|| meter.note_contended(NAME));
-    repeat(&|| meter.note_timed_out(NAME, ms(2)));
-    repeat(&|| meter.note_unknown());
-    repeat(&|| meter.note_failed(NAME));
+    repeat(&|| meter.count_and_tell(Counter::Contended, Event::Contended { name: NAME }));
+    repeat(&|| {
+        meter.count_and_tell(Counter::TimedOut, Event::TimedOut { name: NAME, waited: ms(2) });
+    });
+    repeat(&|| meter.count(Counter::Unknown));
+    repeat(&|| meter.count_and_tell(Counter::Failed, Event::Failed { name: NAME }));
     repeat(&|| meter.note_released(NAME, ms(3)));
     repeat(&|| meter.note_renewed(NAME, ms(4)));
-    repeat(&|| meter.note_renewal_failed(NAME));
-    repeat(&|| meter.note_repaired());
-    repeat(&|| meter.note_handed_over(NAME));
-    repeat(&|| meter.note_woken());
-    repeat(&|| meter.note_waiter_joined());
-    repeat(&|| meter.note_lease_began());
+    repeat(&|| meter.count_and_tell(Counter::RenewalFailed, Event::RenewalFailed { name: NAME }));
+    repeat(&|| meter.count(Counter::Repaired));
+    repeat(&|| meter.count_and_tell(Counter::HandedOver, Event::HandedOver { name: NAME }));
+    repeat(&|| meter.count(Counter::Woken));
+    repeat(&|| meter.note_waiting(1));
+    repeat(&|| meter.note_held(1));
     for reason in Loss::ALL {
         repeat(&|| meter.note_lost(NAME, reason));
     }
-    repeat(&|| meter.note_ticketed(NAME));
-    repeat(&|| meter.note_adopted(NAME));
-    repeat(&|| meter.note_stolen(NAME, "another", None));
+    repeat(&|| meter.count_and_tell(Counter::Ticketed, Event::Ticketed { name: NAME }));
+    repeat(&|| meter.count_and_tell(Counter::Adopted, Event::Adopted { name: NAME }));
+    repeat(&|| {
+        meter.count_and_tell(
+            Counter::Stolen,
+            Event::Stolen { name: NAME, owner: "another", label: None },
+        );
+    });
 }
 
 #[test]
@@ -64,16 +71,16 @@ fn what_comes_and_goes_is_counted_as_it_stands_and_never_below_none() {
         let Stats { held, waiting, .. } = meter.snapshot(Vec::new(), 0);
         (held, waiting)
     };
-    meter.note_lease_began();
-    meter.note_lease_began();
-    meter.note_lease_ended();
-    meter.note_waiter_joined();
+    meter.note_held(1);
+    meter.note_held(1);
+    meter.note_held(-1);
+    meter.note_waiting(1);
     assert_eq!(standing(), (1, 1));
-    meter.note_lease_ended();
-    meter.note_waiter_left();
+    meter.note_held(-1);
+    meter.note_waiting(-1);
     assert_eq!(standing(), (0, 0));
-    meter.note_lease_ended();
-    meter.note_waiter_left();
+    meter.note_held(-1);
+    meter.note_waiting(-1);
     assert_eq!(standing(), (0, 0));
 }
 
@@ -112,9 +119,9 @@ fn an_observer_that_panics_changes_no_figure_and_is_asked_again() {
 #[test]
 fn the_text_is_a_few_lines_for_a_log() {
     let meter = Meter::new(None);
-    meter.note_attempt();
+    meter.count(Counter::Attempt);
     meter.note_granted(NAME, ms(1));
-    meter.note_lease_began();
+    meter.note_held(1);
     let fresh = meter.snapshot(Vec::new(), 0).to_string();
     assert_eq!(
         fresh.lines().next(),

@@ -12,19 +12,16 @@ use super::talk::What;
 use crate::policy::{Failing, Moment};
 
 impl Link {
-    #[inline]
     pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
         self.refusal(now)
     }
 
-    #[inline]
     pub(super) fn grace_left(&self, _: Moment) -> Option<Duration> {
         None
     }
 }
 
 impl Lease {
-    #[inline]
     pub(super) fn is_only_freed(
         &self,
         _: (LeaseId, usize),
@@ -38,32 +35,26 @@ impl Lease {
 }
 
 impl Machine {
-    #[inline]
     pub(super) fn meets_reign(&mut self, _: usize, _: Moment) {}
 
     #[cfg(feature = "cluster")]
     pub(super) fn look(&mut self, _: usize, _: Moment) {}
 
     #[cfg(feature = "cluster")]
-    #[inline]
     pub(super) fn looks_anew(&mut self, _: Moment) {}
 
-    #[inline]
     pub(super) fn must_look(&mut self, _: LeaseId, _: Moment) -> Option<usize> {
         None
     }
 
-    #[inline]
     pub(crate) fn entry_must_look(&mut self, _: LeaseId, _: usize, _: Moment) -> bool {
         false
     }
 
-    #[inline]
     pub(crate) fn is_given_by_queue(&self, _: usize, _: Moment) -> bool {
         true
     }
 
-    #[inline]
     pub(super) fn believed(
         &mut self,
         _: (LeaseId, usize),
@@ -74,7 +65,6 @@ impl Machine {
         answer
     }
 
-    #[inline]
     pub(super) fn reasserted_by(
         &mut self,
         _: usize,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use crate::policy::Moment;
-use crate::policy::validity::{self, TermError};
+use crate::policy::validity;
 
 /// As [`validity::Term`], but for the bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Term(validity::Term);
 impl Term {
     pub(crate) const DEFAULT: Self = Self(validity::Term::DEFAULT);
 
-    pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, TermError> {
+    pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, String> {
         validity::Term::new(ttl, min_validity).map(Self)
     }
 

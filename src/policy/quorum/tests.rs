@@ -31,7 +31,7 @@ fn the_verdict_falls_exactly_when_open_votes_cannot_change_it() {
 
 #[test]
 fn only_majorities_are_quorums() {
-    assert_eq!(Quorum::new(0, None), Err(QuorumError::NoServer));
+    assert!(Quorum::new(0, None).unwrap_err().starts_with("no server"));
     for servers in 1..=9 {
         assert_eq!(Quorum::new(servers, None).unwrap().needed(), servers / 2 + 1);
         for needed in 0..=servers + 1 {
@@ -39,7 +39,7 @@ fn only_majorities_are_quorums() {
             assert_eq!(Quorum::new(servers, Some(needed)).is_ok(), is_majority);
         }
     }
-    let error = Quorum::new(4, Some(2)).unwrap_err().to_string();
+    let error = Quorum::new(4, Some(2)).unwrap_err();
     assert!(error.contains("at least 3"), "{error}");
 }
 

@@ -12,7 +12,7 @@ use metrics::{
     histogram,
 };
 
-use super::Figure;
+use super::{Counter as Of, Figure};
 use crate::policy::Loss;
 
 /// Upper bounds, in seconds, for the buckets of the histograms `leasehold_wait_seconds`,
@@ -60,22 +60,22 @@ const HISTOGRAMS: [(&str, &str); 3] = [
 
 /// Everything that a counter counts.
 const COUNTED: [Figure; 25] = [
-    Figure::Attempt,
-    Figure::Contended,
-    Figure::Unknown,
+    Figure::Counted(Of::Attempt),
+    Figure::Counted(Of::Contended),
+    Figure::Counted(Of::Unknown),
     Figure::Granted(Duration::ZERO),
     Figure::Refused,
-    Figure::TimedOut,
-    Figure::Failed,
+    Figure::Counted(Of::TimedOut),
+    Figure::Counted(Of::Failed),
     Figure::Cancelled,
     Figure::Released(Duration::ZERO),
-    Figure::HandedOver,
-    Figure::Ticketed,
-    Figure::Adopted,
-    Figure::Stolen,
+    Figure::Counted(Of::HandedOver),
+    Figure::Counted(Of::Ticketed),
+    Figure::Counted(Of::Adopted),
+    Figure::Counted(Of::Stolen),
     Figure::Renewed(Duration::ZERO),
-    Figure::RenewalFailed,
-    Figure::Repaired,
+    Figure::Counted(Of::RenewalFailed),
+    Figure::Counted(Of::Repaired),
     Figure::LoginRenewed,
     Figure::LoginFailed,
     Figure::Lost(Loss::Expired),
@@ -84,7 +84,7 @@ const COUNTED: [Figure; 25] = [
     Figure::Lost(Loss::Suspended),
     Figure::Lost(Loss::ShutDown),
     Figure::Lost(Loss::HeldLongest),
-    Figure::Woken,
+    Figure::Counted(Of::Woken),
 ];
 
 /// Says what each metric means, and begins each at nothing: a counter that is not there until it
@@ -112,43 +112,45 @@ pub(in crate::stats) fn export(figure: Figure) {
         Figure::Granted(waited) => histogram!("leasehold_wait_seconds").record(waited),
         Figure::Released(held_for) => histogram!("leasehold_hold_seconds").record(held_for),
         Figure::Renewed(took) => histogram!("leasehold_renewal_seconds").record(took),
-        Figure::WaiterJoined => gauge!("leasehold_waiting_requests").increment(1),
-        Figure::WaiterLeft => gauge!("leasehold_waiting_requests").decrement(1),
-        Figure::LeaseBegan => gauge!("leasehold_held_leases").increment(1),
-        Figure::LeaseEnded => gauge!("leasehold_held_leases").decrement(1),
+        Figure::Waiting(more) => gauge!("leasehold_waiting_requests").increment(more),
+        Figure::Held(more) => gauge!("leasehold_held_leases").increment(more),
         _ => {}
     }
 }
 
 fn counter_of(figure: Figure) -> Counter {
     match figure {
-        Figure::Attempt => counter!("leasehold_attempts_total"),
-        Figure::Contended => counter!("leasehold_contentions_total"),
-        Figure::Unknown => counter!("leasehold_unknown_attempts_total"),
+        Figure::Counted(Of::Attempt) => counter!("leasehold_attempts_total"),
+        Figure::Counted(Of::Contended) => counter!("leasehold_contentions_total"),
+        Figure::Counted(Of::Unknown) => counter!("leasehold_unknown_attempts_total"),
         Figure::Granted(_) => counter!("leasehold_acquisitions_total", "outcome" => "granted"),
         Figure::Refused => counter!("leasehold_acquisitions_total", "outcome" => "contended"),
-        Figure::TimedOut => counter!("leasehold_acquisitions_total", "outcome" => "timed_out"),
-        Figure::Failed => counter!("leasehold_acquisitions_total", "outcome" => "failed"),
+        Figure::Counted(Of::TimedOut) => {
+            counter!("leasehold_acquisitions_total", "outcome" => "timed_out")
+        }
+        Figure::Counted(Of::Failed) => {
+            counter!("leasehold_acquisitions_total", "outcome" => "failed")
+        }
         Figure::Cancelled => counter!("leasehold_acquisitions_total", "outcome" => "cancelled"),
         Figure::Released(_) => counter!("leasehold_releases_total"),
-        Figure::HandedOver => counter!("leasehold_hand_overs_total"),
-        Figure::Ticketed => counter!("leasehold_tickets_total"),
-        Figure::Adopted => counter!("leasehold_adoptions_total"),
-        Figure::Stolen => counter!("leasehold_steals_total"),
+        Figure::Counted(Of::HandedOver) => counter!("leasehold_hand_overs_total"),
+        Figure::Counted(Of::Ticketed) => counter!("leasehold_tickets_total"),
+        Figure::Counted(Of::Adopted) => counter!("leasehold_adoptions_total"),
+        Figure::Counted(Of::Stolen) => counter!("leasehold_steals_total"),
         Figure::Renewed(_) => counter!("leasehold_renewals_total", "outcome" => "renewed"),
-        Figure::RenewalFailed => counter!("leasehold_renewals_total", "outcome" => "failed"),
-        Figure::Repaired => counter!("leasehold_repairs_total"),
+        Figure::Counted(Of::RenewalFailed) => {
+            counter!("leasehold_renewals_total", "outcome" => "failed")
+        }
+        Figure::Counted(Of::Repaired) => counter!("leasehold_repairs_total"),
         Figure::LoginRenewed => counter!("leasehold_logins_total", "outcome" => "renewed"),
         Figure::LoginFailed => counter!("leasehold_logins_total", "outcome" => "failed"),
         Figure::Lost(reason) => losses(reason),
-        Figure::Woken => counter!("leasehold_wake_ups_total"),
+        Figure::Counted(Of::Woken) => counter!("leasehold_wake_ups_total"),
         Figure::Answered(primitive, outcome) => {
             let primitive = primitive.name();
             counter!("leasehold_answers_total", "primitive" => primitive, "outcome" => outcome)
         }
-        Figure::WaiterJoined | Figure::WaiterLeft | Figure::LeaseBegan | Figure::LeaseEnded => {
-            Counter::noop()
-        }
+        Figure::Waiting(_) | Figure::Held(_) => Counter::noop(),
     }
 }
 

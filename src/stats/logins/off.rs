@@ -4,7 +4,6 @@
 #[derive(Default)]
 pub(crate) struct Logins;
 
-#[allow(clippy::unused_self, reason = "as where the feature is on")]
 impl Logins {
     pub(crate) fn forget(&self, _: &str) {}
 
