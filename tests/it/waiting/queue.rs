@@ -333,7 +333,7 @@ async fn waits_that_ran_out_and_waiters_that_died_keep_nobody_from_a_free_lock()
     assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0");
 }
 
-/// Where requests have short limits, each of a process would begin anew behind all others.
+/// Where requests have short limits, each of a process would begin again behind all others.
 #[tokio::test]
 async fn the_place_of_a_process_in_the_queue_goes_from_one_that_waits_no_more_to_the_next() {
     let server = RedisServer::start();
