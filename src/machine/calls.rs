@@ -1,6 +1,6 @@
 //! Questions that are under way, and those that are watched.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -78,21 +78,23 @@ pub(super) enum State {
 pub(super) struct Calls {
     slots: Vec<(u32, Option<Box<UnderWay>>)>,
     free: Vec<u32>,
-    /// The slots of those that are watched, by the key: each answer to any lease goes by here.
-    watched: HashMap<Box<[u8]>, Vec<u32>>,
+    hashing: RandomState,
+    /// The slots of those that are watched, each with the hash of its key, in order: each answer to any lease goes by here.
+    watched: Vec<(u64, u32)>,
 }
 
 impl Calls {
     pub(super) fn insert(&mut self, call: Box<UnderWay>) -> CallId {
-        let watched = call.question.watched().map(Box::from);
+        let watched = call.question.watched().map(|key| self.hashing.hash_one(key));
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             u32::try_from(self.slots.len() - 1).expect("memory ends before")
         });
         let slot = &mut self.slots[at as usize];
         slot.1 = Some(call);
-        if let Some(key) = watched {
-            self.watched.entry(key).or_default().push(at);
+        if let Some(hash) = watched {
+            let place = self.watched.partition_point(|known| *known < (hash, at));
+            self.watched.insert(place, (hash, at));
         }
         CallId { at, number: slot.0 }
     }
@@ -108,13 +110,9 @@ impl Calls {
         slot.0 = slot.0.wrapping_add(1);
         let call = slot.1.take()?;
         self.free.push(id.at);
-        if let Some((key, watching)) =
-            call.question.watched().and_then(|key| Some((key, self.watched.get_mut(key)?)))
-        {
-            watching.retain(|at| *at != id.at);
-            if watching.is_empty() {
-                self.watched.remove(key);
-            }
+        if let Some(hash) = call.question.watched().map(|key| self.hashing.hash_one(key)) {
+            let place = self.watched.partition_point(|known| *known < (hash, id.at));
+            self.watched.remove(place);
         }
         Some(call)
     }
@@ -132,14 +130,18 @@ impl Calls {
 
     /// Something was done to a key, or to any where none is named.
     pub(super) fn are_told(&mut self, key: Option<&[u8]>, effects: &mut Vec<Effect>) {
-        let Self { slots, watched, .. } = self;
-        let of_key = key.map(|key| watched.get(key).map_or(&[][..], Vec::as_slice));
-        let all = || watched.values().flatten();
-        let told: Vec<u32> = of_key.map_or_else(|| all().copied().collect(), <[u32]>::to_vec);
-        for at in told {
-            let call = slots[at as usize].1.as_deref_mut();
+        let Self { slots, watched, hashing, .. } = self;
+        if watched.is_empty() {
+            return;
+        }
+        let hash = key.map(|key| hashing.hash_one(key));
+        let from = hash.map_or(0, |hash| watched.partition_point(|(known, _)| *known < hash));
+        for (_, at) in watched[from..].iter().take_while(|it| hash.is_none_or(|hash| it.0 == hash))
+        {
+            let call = slots[*at as usize].1.as_deref_mut();
             // One that has no keys meanwhile has done this itself.
-            if let Some(call) = call.filter(|call| call.question.watched().is_some()) {
+            let is_it = |it: &[u8]| key.is_none_or(|key| it == key);
+            if let Some(call) = call.filter(|call| call.question.watched().is_some_and(is_it)) {
                 call.is_told(effects);
             }
         }
