@@ -312,7 +312,6 @@ fn on_a_runtime() -> Result<(), Error> {
     })
 }
 
-/// Without the URLs, which may hold passwords.
 impl Locker {
     /// Connects to one server, with the defaults of [`Locker::builder`].
     ///
@@ -363,6 +362,7 @@ impl Locker {
     }
 }
 
+/// Without the URLs, which may hold passwords.
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")

@@ -231,10 +231,14 @@ impl Names {
         let colon = numbered.iter().rposition(|byte| *byte == b':')?;
         let permit = std::str::from_utf8(&numbered[colon + 1..]).ok()?.parse().ok()?;
         let whole = &numbered[..colon];
+        // As [`Names::beside`] has it of another lock's name in braces.
+        let whole = whole.strip_suffix(&key[colon..]).unwrap_or(whole);
         let inside = whole.strip_prefix(b"{").and_then(|it| it.strip_suffix(b"}"));
-        let names = inside.unwrap_or(whole).strip_prefix(prefix)?;
-        let names = Self::new(prefix, names).ok()?.permit(permit);
-        (names.lock() == key).then_some(names)
+        let permit_of = |names: &[u8]| {
+            let names = Self::new(prefix, names.strip_prefix(prefix)?).ok()?.permit(permit);
+            (names.lock() == key).then_some(names)
+        };
+        inside.and_then(permit_of).or_else(|| permit_of(whole))
     }
 
     /// Whether it is the lock of a permit: another has no such name.

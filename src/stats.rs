@@ -58,8 +58,8 @@ impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
         Self {
-            counters: [const { AtomicU64::new(0) }; _],
-            losses: [const { AtomicU64::new(0) }; _],
+            counters: Default::default(),
+            losses: Default::default(),
             waiting: AtomicI64::new(0),
             held: AtomicI64::new(0),
             wait: Histogram::new(),

@@ -82,7 +82,7 @@ impl Call {
 
     /// Whether the server tells of that: otherwise it is to be asked again.
     pub(crate) fn is_told(&self) -> bool {
-        self.locker.driver.look(|machine: &mut Machine| machine.tells(self.server))
+        self.locker.driver.look(|machine: &mut Machine| machine.tells_of(self.id))
     }
 }
 

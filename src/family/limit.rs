@@ -248,10 +248,6 @@ impl RateLimit {
     async fn take_from_stock(&self, tokens: u32) -> Result<Allowance, Error> {
         let called_at = clock::now();
         let mut stock = self.stock.lock().await;
-        // What others were told meanwhile, all are: each would wait for servers that do not answer.
-        if let Some((_, failures)) = stock.failed.as_ref().filter(|(at, _)| *at > called_at) {
-            return Err(self.site.unserved(failures.clone()));
-        }
         loop {
             let now = clock::now();
             let kept = if now < stock.good_until { stock.tokens } else { 0 };
@@ -262,6 +258,10 @@ impl RateLimit {
             let refused_for = stock.refused_until.since(now);
             if stock.refused > 0 && tokens >= stock.refused && !refused_for.is_zero() {
                 return Ok(Allowance::Refused { retry_after: refused_for });
+            }
+            // What others were told meanwhile, all are: each would wait for servers that do not answer.
+            if let Some((_, failures)) = stock.failed.as_ref().filter(|(at, _)| *at > called_at) {
+                return Err(self.site.unserved(failures.clone()));
             }
             let [least, most] = [tokens, self.ahead.max(tokens)].map(|wanted| wanted - kept);
             let said = self.ask(Wish { least, most, within: Duration::ZERO }).await;

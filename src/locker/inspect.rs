@@ -100,16 +100,23 @@ impl Locker {
         Ok(Broken { freed, failures, quorum: self.engine.quorum().needed() })
     }
 
-    /// What the servers said of a lock, in their order, of which one has to have answered.
-    /// Of a lock that is looked at: a permit of a semaphore over several servers has one as well, by its key.
+    /// Of a lock that is looked at: a permit of a semaphore over several servers has one as well, by its key, whole or
+    /// without the prefix.
     pub(super) fn shown(&self, name: &[u8]) -> Result<Names, InvalidName> {
         #[cfg(any(test, feature = "sharing"))]
-        if let Some(permit) = Names::of_permit(&self.defaults.prefix, name) {
-            return Ok(permit);
+        {
+            let prefix = &self.defaults.prefix[..];
+            let whole = [prefix, name].concat();
+            let permit =
+                Names::of_permit(prefix, name).or_else(|| Names::of_permit(prefix, &whole));
+            if let Some(permit) = permit {
+                return Ok(permit);
+            }
         }
         self.names(name)
     }
 
+    /// What the servers said of a lock, in their order, of which one has to have answered.
     pub(super) fn seen(&self, names: &Names, looked: Vec<Looked>) -> Result<LockView, Error> {
         let view = self.view(names, looked);
         if view.failures.len() == view.servers {

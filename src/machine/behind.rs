@@ -114,10 +114,9 @@ impl Machine {
             self.waited(next_id, now);
             next_id = self.lines.second(&names, id)?;
         }
-        let next = self.leases.get(next_id).filter(|next| next.phase == Phase::InLine)?;
-        if !self.leases.get(id)?.can_pass_to(next) {
-            return None;
-        }
+        let may_enter = |next: &&Lease| next.phase == Phase::InLine && !next.retry.is_counted();
+        let next = self.leases.get(next_id).filter(may_enter)?;
+        self.leases.get(id).filter(|lease| lease.can_pass_to(next))?;
         self.leave_queue(id, now);
         let lease = self.leases.get_mut(id)?;
         let fresh = lease.owner.another((self.settings.owner_id)());

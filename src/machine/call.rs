@@ -77,7 +77,9 @@ impl Machine {
     /// The server at this very link is asked.
     pub(crate) fn call_at(&mut self, server: usize, question: Call, now: Moment) -> CallId {
         let state = State::Waiting;
-        let call = UnderWay { server, question, state, is_told: false, missed: 0, waker: None };
+        let (is_tracked, is_told) = (false, false);
+        let call =
+            UnderWay { server, question, state, is_tracked, is_told, missed: 0, waker: None };
         let id = self.calls.insert(Box::new(call));
         self.begin_call(id, now);
         id
@@ -206,9 +208,13 @@ impl Machine {
         }
     }
 
-    /// Whether a server tells of changes to what a watched question reads.
-    pub(crate) fn tells(&self, server: usize) -> bool {
-        self.links[server].is_ready() && self.links[server].talk.told.is_tracking
+    /// Whether the server tells of changes to what a watched question has read.
+    pub(crate) fn tells_of(&mut self, id: CallId) -> bool {
+        let Self { links, calls, .. } = self;
+        calls.get_mut(id).is_some_and(|call| {
+            let link = &links[call.server];
+            call.is_tracked && link.is_ready() && link.talk.told.is_tracking
+        })
     }
 
     /// In which time a server may vote that may have forgotten leases; none where it may now, or there is no connection.

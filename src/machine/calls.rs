@@ -57,6 +57,8 @@ pub(super) struct UnderWay {
     pub(super) server: usize,
     pub(super) question: Call,
     pub(super) state: State,
+    /// The server tells of its key.
+    pub(super) is_tracked: bool,
     /// Something happened to its key, or may have.
     pub(super) is_told: bool,
     /// How often a server has not run it.
@@ -156,6 +158,12 @@ impl Call {
 }
 
 impl UnderWay {
+    /// Whether it is to be put once there is a connection to this server.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) fn waits_at(&self, server: usize) -> bool {
+        self.server == server && matches!(self.state, State::Waiting)
+    }
+
     /// A server has not run it; whether it is put once more.
     pub(super) fn may_be_missed(&mut self) -> bool {
         self.missed = self.missed.saturating_add(1);
@@ -176,9 +184,7 @@ impl UnderWay {
         let (to, question, is_alone) = (To::Call(id), &self.question, links.len() == 1);
         let link = &mut links[self.server];
         (self.state, self.is_told) = (State::Asked, false);
-        if question.watched.is_some() {
-            link.watch_held(owner_id, now);
-        }
+        self.is_tracked = question.watched.is_some() && link.watch_held(owner_id, now);
         let (keys, words) = (slices(&question.keys), slices(&question.words));
         let Some(script) = &question.script else {
             return link.talk.write(&keys, Place::Any, to, now);

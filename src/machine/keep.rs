@@ -29,7 +29,10 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        if lease.is_renewed && lease.kind.alone.is_some() {
+        if lease.extending == Extending::HolderAgain && lease.late_at <= now {
+            self.has_failed(id);
+            self.extend_now(id, now);
+        } else if lease.is_renewed && lease.kind.alone.is_some() {
             self.renew(&[id], Extending::Renewal, now);
         } else if lease.is_renewed {
             self.batches.due.push(id);
@@ -229,28 +232,30 @@ impl Machine {
 
     /// The connection that an extension has waited for is there, or cannot be made.
     pub(super) fn extends_at(&mut self, server: usize, id: LeaseId, now: Moment) {
-        let at = self.leases.get(id).and_then(|lease| lease.at_link(server).next());
-        let Some((at, bit)) = at.map(|at| (at, 1 << at)) else { return };
-        let is_open = |lease: &&mut Lease| {
-            lease.is_held()
-                && lease.extending.is_holders()
-                && (lease.votes.asked | lease.votes.failed) & bit == 0
-        };
-        let Some(lease) = self.leases.get_mut(id).filter(is_open) else { return };
-        if self.links[server].is_ready() {
-            self.renew_at_one(server, at, &[id], now);
-        } else {
-            lease.votes.failed |= bit;
-            self.judge_extension(id, now);
+        let places = self.leases.get(id).map_or(0, |lease| lease.replicas.len());
+        for at in 0..places {
+            let is_open = |lease: &&mut Lease| {
+                lease.is_held()
+                    && lease.extending.is_holders()
+                    && lease.link(at) == server
+                    && (lease.votes.asked | lease.votes.failed) & 1 << at == 0
+            };
+            let Some(lease) = self.leases.get_mut(id).filter(is_open) else { continue };
+            if self.links[server].is_ready() {
+                self.renew_at_one(server, at, &[id], now);
+            } else {
+                lease.votes.failed |= 1 << at;
+                self.judge_extension(id, now);
+            }
         }
     }
 
-    /// A server serves again that failed a renewal which others keep open: it may be the one that is missing.
+    /// A server serves again that failed an extension which others keep open: it may be the one that is missing.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
         let is_open = |_: LeaseId, lease: &Lease| {
             let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;
-            let is_open = lease.is_held() && lease.extending == Extending::Renewal;
-            is_open && lease.at_link(server).any(has_failed)
+            let is_open = lease.is_held() && lease.extending != Extending::Nothing;
+            is_open && lease.is_renewed && lease.at_link(server).any(has_failed)
         };
         for id in self.all(&is_open) {
             if let Some(lease) = self.leases.get_mut(id) {

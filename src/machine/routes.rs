@@ -67,10 +67,13 @@ impl Machine {
         let links: Vec<u16> = (0..).take(SLOTS).map(|slot| link(slot).unwrap_or(UNKNOWN)).collect();
         let is_another = links != routes.links;
         (routes.links, routes.is_known) = (links, true);
+        // Also by a map that says nothing new: some have come to know of their slots by what one of them was told, and some
+        // had an answer to wait for.
+        self.lead_leases(now);
         if is_another {
-            self.lead_leases(now);
-            // Nobody has told what has become of keys on their way.
-            self.changed(None, now);
+            // Nobody has told what has become of keys on their way. What is held there is renewed.
+            self.tell_callers(Happening::Changed(None), now);
+            self.first_may_ask(None, now);
             self.looks_anew(now);
         }
         let of_none = (0..self.links.len()).filter(|at| !of_masters.contains(&number(*at)));
@@ -101,6 +104,8 @@ impl Machine {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let link = &self.links[at];
         let is_asked = link.talk.in_flight() > 0 || !link.awaited.is_empty();
+        let is_asked = is_asked || self.calls.all().any(|(_, call)| call.waits_at(at));
+        let link = &self.links[at];
         if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
             return;
         }
@@ -151,6 +156,9 @@ impl Machine {
         let count = awaited.len();
         awaited.retain(|other| *other != id);
         if awaited.len() < count {
+            if lease.at_link(from).next().is_some() {
+                awaited.push(id);
+            }
             self.links[to].awaited.push(id);
             if self.links[to].is_ready() {
                 self.go_on(to, now);
@@ -225,6 +233,11 @@ impl Machine {
             return false;
         };
         let Some(to) = self.link_at(&to, now) else { return false };
+        // Its name leads to another server by now.
+        if is_lasting && to == server {
+            self.leave_later(server, now);
+            return false;
+        }
         if let Some(routes) = self.routes.as_mut().filter(|_| is_lasting) {
             routes.links[usize::from(slot)] = number(to);
         }

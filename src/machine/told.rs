@@ -125,6 +125,18 @@ impl Machine {
             Some(key) => self.watched.get(key).into_iter().collect(),
             None => self.all(&|_, lease| lease.is_watched),
         };
+        self.are_looked_for(told, now);
+    }
+
+    /// A connection has ended on which the server would have told.
+    pub(super) fn held_changed_at(&mut self, server: usize, now: Moment) {
+        self.tell_callers(Happening::Changed(None), now);
+        let is_there = |lease: &Lease| lease.at_link(server).next().is_some();
+        let told = self.all(&|_, lease| lease.is_watched && is_there(lease));
+        self.are_looked_for(told, now);
+    }
+
+    fn are_looked_for(&mut self, told: Vec<LeaseId>, now: Moment) {
         for id in told {
             let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) else {
                 continue;

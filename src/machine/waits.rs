@@ -232,7 +232,7 @@ impl Machine {
         self.first_may_ask(key, now);
     }
 
-    fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
+    pub(super) fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
         let asking = key.map_or_else(|| self.all_asking(), |key| self.lines.asking(key));
         for id in asking {
             match self.leases.get(id).map(|lease| lease.phase) {

@@ -325,7 +325,7 @@ impl Machine {
             self.give_back_again(id, now);
         }
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
-        self.held_changed(None, now);
+        self.held_changed_at(server, now);
         self.renews_again(server, now);
         #[cfg(any(test, feature = "sentinel"))]
         let is_another_run = self.takes_over(server, now) || is_another_run;

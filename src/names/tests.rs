@@ -110,7 +110,9 @@ proptest! {
 
 #[test]
 fn the_lock_of_a_permit_is_known_by_its_key() {
-    for (prefix, name) in [("", "a"), ("app:", "a"), ("", "{user:7}:cart"), ("{app}:", "a")] {
+    for (prefix, name) in
+        [("", "a"), ("app:", "a"), ("", "{user:7}:cart"), ("{app}:", "a"), ("", "{job}")]
+    {
         let names = Names::new(prefix.as_bytes(), name.as_bytes()).unwrap();
         let permit = names.permit(17);
         assert_eq!(Names::of_permit(prefix.as_bytes(), permit.lock()), Some(permit.clone()));

@@ -363,6 +363,81 @@ fn what_is_held_and_what_is_owed_go_with_their_slots() {
     assert!(!bench.effects.iter().any(|effect| matches!(effect, Effect::Dial(0, _))));
 }
 
+/// One of them was told where the slot is, and the map says the same.
+#[test]
+fn a_map_that_says_nothing_new_leads_all_that_are_elsewhere() {
+    let mut bench = routed();
+    let held = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    request(&mut bench, b"a", Wait::Forever);
+    assert_eq!(the_one(&mut bench, 0).0, "acquire");
+    refuse(&mut bench, 0, "MOVED 97 1");
+    assert_eq!(the_one(&mut bench, 1).0, "acquire");
+    lead(&mut bench, |slot| Some(usize::from(slot == u16::from(b'a'))));
+    assert_eq!(the_one(&mut bench, 1).0, "extend");
+    assert!(bench.machine.state(held).is_some_and(LeaseState::is_held));
+}
+
+/// The map has it only once its first slot has moved.
+#[test]
+fn a_node_without_slots_is_not_let_go_while_a_question_waits_for_it() {
+    let mut bench = routed();
+    let question = crate::machine::Call {
+        script: None,
+        is_whole: false,
+        keys: [b"GET", &b"a"[..]].map(Box::from).into(),
+        words: Box::default(),
+        acts: false,
+        changes: |_| false,
+        watched: None,
+    };
+    bench.machine.call(0, question, bench.now);
+    let said = bench.said(0);
+    let [get, seal] = &said[..] else { panic!("{said:?}") };
+    assert!(get[0] == "GET" && seal[0] == "ECHO", "{said:?}");
+    bench.reply(0, &error("ASK 97 new"));
+    bench.reply(0, &bulk(&seal[1]));
+    lead(&mut bench, |_| Some(0));
+    bench.dial(2, Login::default());
+    let mut asked = Vec::new();
+    bench.answer(2, |command| {
+        asked.push(command[0].clone());
+        vec![greeting(command, "")]
+    });
+    assert!(asked.contains(&"GET".into()), "{asked:?}");
+}
+
+/// Its name leads to another server by now, which a new connection finds.
+#[test]
+fn a_server_that_names_itself_for_what_it_has_no_more_is_left() {
+    let mut bench = routed();
+    let id = acquire(&mut bench, b"a");
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "MOVED 97 0");
+    assert_eq!((granted(&mut bench, id), called(&mut bench, 0).len()), (Some(false), 0));
+    bench.effects.clear();
+    bench.pass(Duration::from_secs(60));
+    assert!(bench.effects.iter().any(|effect| matches!(effect, Effect::Close(0, _))));
+}
+
+#[test]
+fn an_extension_of_several_slots_asks_for_all_of_them_at_a_node_that_comes_back() {
+    let mut bench = routed();
+    let id = both(&mut bench);
+    bench.answer(0, |command| vec![stamp(command)]);
+    assert_eq!(granted(&mut bench, id), Some(true));
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    bench.machine.extend(id, bench.now);
+    bench.dial(0, Login::default());
+    let extend = bench.machine.settings().scripts.extend;
+    let mut asked = 0;
+    bench.answer(0, |command| {
+        asked += usize::from(command.get(1).is_some_and(|word| word[..] == *extend.digest));
+        vec![greeting(command, "")]
+    });
+    assert_eq!(asked, 2);
+}
+
 /// A node that was cut off from the others, or has lost what it knew of them, stays connected.
 #[test]
 fn a_node_that_serves_no_slot_has_the_map_asked_for() {

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::Locker;
+use leasehold::{Locker, Retry};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon, unique_name};
 use tokio::sync::mpsc;
 
@@ -361,6 +361,16 @@ async fn the_place_of_a_process_in_the_queue_goes_from_one_that_waits_no_more_to
         soon("the last", last).await.unwrap().unwrap().release().await.unwrap();
         assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0", "nothing is left");
     }
+    // One of counted attempts waits in no queue.
+    let guard = take(&holder, "a").await;
+    let first = tokio::spawn(process.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    let retry = Retry::fixed(Duration::from_millis(20)).attempts(2);
+    let next = tokio::spawn(process.lock("a").retry(retry).into_future());
+    until_waiting(&process, 2).await;
+    first.abort();
+    soon("its attempts are over", next).await.unwrap().unwrap_err();
+    guard.release().await.unwrap();
 }
 
 /// A dropped guard gives back and nobody waits for the reply.
