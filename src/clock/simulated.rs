@@ -151,10 +151,10 @@ impl Client {
         Moment::from_nanos(now)
     }
 
-    /// How long `span` of its clock is in truth.
+    /// How long `span` of its clock is in truth, and no less: what is waited for would not come otherwise.
     pub(crate) fn true_span(&self, span: Duration) -> Duration {
-        let nanos = i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
-        let truth = nanos * 1_000_000 / i128::from(1_000_000 + self.drift_ppm);
+        let rate = u128::from(1_000_000_u64.saturating_add_signed(self.drift_ppm));
+        let truth = (span.as_nanos().saturating_mul(1_000_000)).div_ceil(rate);
         Duration::from_nanos(u64::try_from(truth).unwrap_or(u64::MAX))
     }
 

@@ -212,6 +212,8 @@ impl UnderWay {
     }
 
     pub(super) fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
+        // A question that was refused has read nothing.
+        self.is_tracked &= matches!(called, Called::Replied(_));
         self.state = State::Ended(called);
         effects.extend(self.waker.take().map(Effect::Wake));
     }

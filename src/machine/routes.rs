@@ -69,7 +69,7 @@ impl Machine {
         (routes.links, routes.is_known) = (links, true);
         // Also by a map that says nothing new: some have come to know of their slots by what one of them was told, and some
         // had an answer to wait for.
-        self.lead_leases(now);
+        self.lead_leases(is_another, now);
         if is_another {
             // Nobody has told what has become of keys on their way. What is held there is renewed.
             self.tell_callers(Happening::Changed(None), now);
@@ -117,11 +117,13 @@ impl Machine {
         self.tell_callers(Happening::Tried(at), now);
     }
 
-    /// Leases are asked about where their slots are now.
-    fn lead_leases(&mut self, now: Moment) {
+    /// Leases are asked about where their slots are now. What was sent elsewhere in this round knows better than a map that
+    /// says nothing new.
+    fn lead_leases(&mut self, is_another: bool, now: Moment) {
         for id in self.all(&|_, _| true) {
             let Some(lease) = self.leases.get(id) else { continue };
             let moved: Vec<usize> = (0..lease.replicas.len())
+                .filter(|at| is_another || lease.replicas[*at].routed.detours.0 != lease.round)
                 .filter(|at| !self.is_settling_at(lease, *at))
                 .filter(|at| self.link_of_slot(lease.replicas[*at].routed.slot) != lease.link(*at))
                 .collect();
@@ -239,7 +241,10 @@ impl Machine {
             return false;
         }
         if let Some(routes) = self.routes.as_mut().filter(|_| is_lasting) {
-            routes.links[usize::from(slot)] = number(to);
+            let before = std::mem::replace(&mut routes.links[usize::from(slot)], number(to));
+            if before != number(to) {
+                self.tell_callers(Happening::Changed(None), now);
+            }
         }
         let link = &mut self.links[to];
         // Wherever it comes from, no lock is asked for at a server that may not vote.

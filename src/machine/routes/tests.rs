@@ -407,6 +407,21 @@ fn a_node_without_slots_is_not_let_go_while_a_question_waits_for_it() {
     assert!(asked.contains(&"GET".into()), "{asked:?}");
 }
 
+#[test]
+fn a_question_for_a_lock_waits_for_a_node_without_slots_whatever_the_map_says_again() {
+    let mut bench = routed();
+    let id = request(&mut bench, b"a", Wait::Forever);
+    the_one(&mut bench, 0);
+    refuse(&mut bench, 0, "ASK 97 new");
+    lead(&mut bench, |_| Some(0));
+    assert!(called(&mut bench, 0).is_empty(), "it is not asked again where it was");
+    bench.dial(2, Login::default());
+    bench.answer(2, |command| {
+        vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
+    });
+    assert_eq!(granted(&mut bench, id), Some(true));
+}
+
 /// Its name leads to another server by now, which a new connection finds.
 #[test]
 fn a_server_that_names_itself_for_what_it_has_no_more_is_left() {
