@@ -254,6 +254,12 @@ impl Actor {
         if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {
             self.note_delay(&held, delay);
         }
+        // In that case it is given back by an extension.
+        let is_resting = !matches!(end, End::Lost) && elapsed() < begun + rest;
+        if let Some(owner) = guard.owner().filter(|_| is_resting) {
+            let held = (guard.name().to_vec(), owner);
+            self.world.history().questions.note_resting(held, elapsed());
+        }
         match end {
             End::Release if self.world.plan.has_tickets && self.prng.percent(40) => {
                 self.pass_on(guard, name, rest).await;

@@ -147,6 +147,8 @@ pub(crate) struct Questions {
     links: BTreeMap<(Held, usize), u64>,
     /// For how many milliseconds the keys of each owner live, as it first asked for them.
     lives: BTreeMap<Held, Vec<u8>>,
+    /// Owners whose locks are given back from then on, in true time, and stay taken for a rest.
+    resting: BTreeMap<Held, At>,
     /// The client of each owner that has waited in a queue.
     waiters: BTreeMap<Held, usize>,
 }
@@ -203,9 +205,15 @@ impl Questions {
         self.lives.entry(held).or_insert(ttl.into());
     }
 
-    /// Whether this owner's key is to live for another time than it asked for: it is given back, and stays for a rest.
-    pub(crate) fn is_rest(&self, held: &Held, ttl: &[u8]) -> bool {
+    pub(crate) fn note_resting(&mut self, held: Held, at: At) {
+        self.resting.insert(held, at);
+    }
+
+    /// Whether this owner's key is to live for another time than it asked for, or is given back: it stays for a rest. A rest
+    /// may be as long as what it asked for.
+    pub(crate) fn is_rest(&self, held: &Held, ttl: &[u8], asked: At) -> bool {
         self.lives.get(held).is_some_and(|life| *life != ttl)
+            || self.resting.get(held).is_some_and(|at| *at <= asked)
     }
 
     pub(crate) fn note_waiter(&mut self, held: &Held, client: usize) {

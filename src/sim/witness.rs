@@ -271,7 +271,7 @@ pub(crate) fn run(
             What::Draw => {}
             What::Extend
                 if !deed.is_shared
-                    && history.questions.is_rest(&held, &deed.argv[2 * index + 1]) =>
+                    && history.questions.is_rest(&held, &deed.argv[2 * index + 1], stamp.at) =>
             {
                 history.questions.note_release(held.clone(), stamp.at);
                 if !matches!(reply, Frame::Error(_)) {
