@@ -193,8 +193,8 @@ impl Site {
         self.timeout(limit, pin!(asked)).await.unwrap_or_else(late)
     }
 
-    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. It is asked once at least; a
-    /// later question that has no answer by then is none.
+    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. The first
+    /// question has to be answered; a later one that is not answered in time comes to nothing.
     pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         watch: &Watch,

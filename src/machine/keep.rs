@@ -480,8 +480,8 @@ impl Machine {
         Poll::Pending
     }
 
-    /// A caller waits while the lease is held, for its loss or for an answer; others may, too. It has a place from its first call on, which it
-    /// leaves by [`Machine::waits_no_more`].
+    /// A caller waits while the lease is held, for its loss or for an answer; others may, too. It has a place from its first
+    /// call on, which it leaves by [`Machine::waits_no_more`].
     pub(super) fn wait_at(
         &mut self,
         id: LeaseId,

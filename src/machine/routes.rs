@@ -102,10 +102,9 @@ impl Machine {
     /// A server that has no slot gets no connection any more, unless something is asked there.
     fn let_go(&mut self, at: usize, now: Moment) {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
+        let is_called = self.calls.all().any(|(_, call)| call.waits_at(at));
         let link = &self.links[at];
-        let is_asked = link.talk.in_flight() > 0 || !link.awaited.is_empty();
-        let is_asked = is_asked || self.calls.all().any(|(_, call)| call.waits_at(at));
-        let link = &self.links[at];
+        let is_asked = is_called || link.talk.in_flight() > 0 || !link.awaited.is_empty();
         if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
             return;
         }

@@ -9,46 +9,52 @@ use super::super::{Effect, Fault, Login};
 use super::*;
 
 fn connect(bench: &mut Bench) {
-    bench.dial(0, Login::default());
-    bench.answer(0, |command| {
+    connect_to(bench, 0);
+}
+
+/// It does what it is asked.
+fn connect_to(bench: &mut Bench, server: usize) {
+    bench.dial(server, Login::default());
+    bench.answer(server, |command| {
         vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
     });
 }
 
-#[test]
-fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_be_made() {
+/// A lease of the only server.
+fn holds() -> (Bench, LeaseId) {
     let mut bench = Bench::new(1, settings(1));
     connect(&mut bench);
     let id = acquire(&mut bench, b"a");
     bench.answer(0, |command| vec![stamp(command)]);
-    let polled = |bench: &mut Bench, round| {
-        bench.machine.poll_extended(id, round, &mut None, &Context::from_waker(Waker::noop()))
-    };
+    (bench, id)
+}
+
+fn polled(bench: &mut Bench, id: LeaseId, round: u32) -> Poll<bool> {
+    bench.machine.poll_extended(id, round, &mut None, &Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_be_made() {
+    let (mut bench, id) = holds();
     bench.machine.disconnected(0, Fault::Closed, bench.now);
     let round = bench.machine.extend(id, bench.now);
-    assert_eq!(polled(&mut bench, round), Poll::Pending);
+    assert_eq!(polled(&mut bench, id, round), Poll::Pending);
     connect(&mut bench);
-    assert_eq!(polled(&mut bench, round), Poll::Ready(true));
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(true));
     bench.machine.disconnected(0, Fault::Closed, bench.now);
     let round = bench.machine.extend(id, bench.now);
-    assert_eq!(polled(&mut bench, round), Poll::Pending);
+    assert_eq!(polled(&mut bench, id, round), Poll::Pending);
     bench.pass(Duration::from_millis(100));
     bench.machine.disconnected(0, Fault::Undialled { is_lasting: false }, bench.now);
-    assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
     let round = bench.machine.extend(id, bench.now);
-    assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
 }
 
 /// Each question would make the answer to the one before worthless.
 #[test]
 fn a_lease_that_is_extended_faster_than_its_server_answers_is_extended() {
-    let mut bench = Bench::new(1, settings(1));
-    connect(&mut bench);
-    let id = acquire(&mut bench, b"a");
-    bench.answer(0, |command| vec![stamp(command)]);
-    let polled = |bench: &mut Bench, round| {
-        bench.machine.poll_extended(id, round, &mut None, &Context::from_waker(Waker::noop()))
-    };
+    let (mut bench, id) = holds();
     let first = bench.machine.extend(id, bench.now);
     let asked = bench.said(0);
     bench.pass(Duration::from_millis(20));
@@ -57,13 +63,13 @@ fn a_lease_that_is_extended_faster_than_its_server_answers_is_extended() {
     assert_eq!((bench.machine.extend(id, bench.now), bench.said(0).len()), (second, 0));
     bench.reply(0, &stamp(&asked[0]));
     assert_eq!(
-        (polled(&mut bench, first), polled(&mut bench, second)),
+        (polled(&mut bench, id, first), polled(&mut bench, id, second)),
         (Poll::Ready(true), Poll::Pending)
     );
     let asked_at = bench.now;
     bench.pass(Duration::from_millis(30));
     bench.answer(0, |command| vec![stamp(command)]);
-    assert_eq!(polled(&mut bench, second), Poll::Ready(true));
+    assert_eq!(polled(&mut bench, id, second), Poll::Ready(true));
     let until = bench.machine.state(id).and_then(LeaseState::until).unwrap();
     assert!(
         until.since(asked_at) > Duration::from_millis(9_890),
@@ -74,12 +80,40 @@ fn a_lease_that_is_extended_faster_than_its_server_answers_is_extended() {
     bench.said(0);
     bench.pass(settings(1).timeout);
     assert_eq!(bench.said(0).len(), 1, "the second is asked for");
-    let told = rounds.map(|round| polled(&mut bench, round));
+    let told = rounds.map(|round| polled(&mut bench, id, round));
     assert_eq!(told, [Poll::Ready(false), Poll::Pending]);
     bench.pass(settings(1).timeout);
-    assert_eq!(polled(&mut bench, rounds[1]), Poll::Ready(false));
+    assert_eq!(polled(&mut bench, id, rounds[1]), Poll::Ready(false));
     bench.machine.extend(id, bench.now);
-    assert_eq!(polled(&mut bench, rounds[0]), Poll::Ready(false), "whatever others do since");
+    assert_eq!(polled(&mut bench, id, rounds[0]), Poll::Ready(false), "whatever others do since");
+}
+
+/// Another server keeps it open, and answers nothing.
+#[test]
+fn an_extension_is_asked_for_again_at_a_server_that_comes_back() {
+    let mut bench = Bench::new(3, settings(3));
+    (0..3).for_each(|server| connect_to(&mut bench, server));
+    let id = acquire(&mut bench, b"a");
+    let answer = |bench: &mut Bench| {
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    };
+    answer(&mut bench);
+    bench.machine.extend(id, bench.now);
+    answer(&mut bench);
+    // Only the first news of a lease has it looked for whatever is under way.
+    bench.machine.held_changed(None, bench.now);
+    bench.pass(Duration::ZERO);
+    answer(&mut bench);
+    let round = bench.machine.extend(id, bench.now);
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.disconnected(1, Fault::Closed, bench.now);
+    assert_eq!(polled(&mut bench, id, round), Poll::Pending);
+    connect_to(&mut bench, 1);
+    bench.pass(Duration::ZERO);
+    for server in [0, 1] {
+        bench.answer(server, |command| vec![stamp(command)]);
+    }
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(true));
 }
 
 /// Those that wait for the lock ask behind that, and are not to have it before its holder knows.

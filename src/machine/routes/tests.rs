@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use super::super::ids::CallId;
 use super::super::link::REPEATS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
-use super::super::{Alone, FENCED, Grace, Login, Means, Options, Said};
+use super::super::{Alone, Call, FENCED, Grace, Login, Means, Options, Said};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
 use crate::scripts::REIGN;
@@ -378,25 +379,44 @@ fn a_map_that_says_nothing_new_leads_all_that_are_elsewhere() {
     assert!(bench.machine.state(held).is_some_and(LeaseState::is_held));
 }
 
-/// The map has it only once its first slot has moved.
-#[test]
-fn a_node_without_slots_is_not_let_go_while_a_question_waits_for_it() {
-    let mut bench = routed();
-    let question = crate::machine::Call {
+/// Asks the server of a lock what stands there, which replies so.
+fn reads(bench: &mut Bench, watched: Option<usize>, reply: &Frame) -> CallId {
+    let question = Call {
         script: None,
         is_whole: false,
         keys: [b"GET", &b"a"[..]].map(Box::from).into(),
         words: Box::default(),
         acts: false,
         changes: |_| false,
-        watched: None,
+        watched,
     };
-    bench.machine.call(0, question, bench.now);
+    let id = bench.machine.call(0, question, bench.now);
     let said = bench.said(0);
-    let [get, seal] = &said[..] else { panic!("{said:?}") };
-    assert!(get[0] == "GET" && seal[0] == "ECHO", "{said:?}");
-    bench.reply(0, &error("ASK 97 new"));
+    let seal = said.iter().find(|command| command[0] == "ECHO").expect("a reply has no stamp");
+    bench.reply(0, reply);
     bench.reply(0, &bulk(&seal[1]));
+    id
+}
+
+/// The server that has the slot no more tells of nothing that happens to it.
+#[test]
+fn a_watched_question_is_told_that_its_slot_has_moved_as_another_was() {
+    let mut bench = routed();
+    let watched = reads(&mut bench, Some(1), &Frame::Null);
+    let context = Context::from_waker(Waker::noop());
+    assert!(bench.machine.poll_call(watched, &context).is_ready());
+    assert!(bench.machine.poll_news(watched, &context).is_pending());
+    acquire(&mut bench, b"a");
+    assert_eq!(called(&mut bench, 0).pop().unwrap().0, "acquire");
+    refuse(&mut bench, 0, "MOVED 97 1");
+    assert!(bench.machine.poll_news(watched, &context).is_ready());
+}
+
+/// The map has it only once its first slot has moved.
+#[test]
+fn a_node_without_slots_is_not_let_go_while_a_question_waits_for_it() {
+    let mut bench = routed();
+    reads(&mut bench, None, &error("ASK 97 new"));
     lead(&mut bench, |_| Some(0));
     bench.dial(2, Login::default());
     let mut asked = Vec::new();
