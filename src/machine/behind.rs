@@ -118,21 +118,31 @@ impl Machine {
         let next = self.leases.get(next_id).filter(may_enter)?;
         self.leases.get(id).filter(|lease| lease.can_pass_to(next))?;
         self.leave_queue(id, now);
+        self.gives_owner(id, next_id);
         let lease = self.leases.get_mut(id)?;
-        let fresh = lease.owner.another((self.settings.owner_id)());
-        let owner = std::mem::replace(&mut lease.owner, fresh);
-        let (entry, replicas) = (lease.entry.take(), std::mem::take(&mut lease.replicas));
-        let (setback, said) = (lease.setback, lease.said.clone());
-        self.waiters.insert(owner.value(), next_id);
+        let (entry, setback, said) = (lease.entry.take(), lease.setback, lease.said.clone());
         let next = self.leases.get_mut(next_id)?;
-        (next.owner, next.entry, next.phase) = (owner, entry, Phase::Queued);
-        (next.setback, next.said) = (setback, said);
-        let unused = std::mem::replace(&mut next.replicas, replicas.clone());
-        let lease = self.leases.get_mut(id)?;
-        lease.replicas = unused;
-        lease.has_met(&replicas);
+        (next.entry, next.phase, next.setback, next.said) = (entry, Phase::Queued, setback, said);
+        self.waiters.insert(next.owner.value(), next_id);
+        // For a report.
+        let met = next.replicas.clone();
+        self.leases.get_mut(id)?.has_met(&met);
         (self.settings.waits.again)(self, next_id, now);
         Some(())
+    }
+
+    /// What one lease has at servers by its owner is another's from here on, which has nothing by its own.
+    pub(super) fn gives_owner(&mut self, id: LeaseId, other: LeaseId) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let fresh = lease.owner.another((self.settings.owner_id)());
+        let owner = std::mem::replace(&mut lease.owner, fresh);
+        let replicas = std::mem::take(&mut lease.replicas);
+        let Some(other) = self.leases.get_mut(other) else { return };
+        other.owner = owner;
+        let unused = std::mem::replace(&mut other.replicas, replicas);
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.replicas = unused;
+        }
     }
 
     /// It waits no more; where it was the first, the next one asks.

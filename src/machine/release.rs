@@ -116,23 +116,18 @@ impl Machine {
         self.lines.occupy(&names, next_id);
         self.lines.leave(&names, next_id);
         self.leave_entry(next_id, now);
-        let lease = self.leases.get(id)?;
-        let fresh = lease.owner.another((self.settings.owner_id)());
         let lease = self.leases.get_mut(id)?;
         lease.leaves_extensions();
         lease.phase = Phase::Granted(LeaseState::Releasing);
-        let owner = std::mem::replace(&mut lease.owner, fresh);
-        let replicas = std::mem::take(&mut lease.replicas);
         let answers = (lease.votes, std::mem::take(&mut lease.said));
+        self.gives_owner(id, next_id);
         let next = self.leases.get_mut(next_id)?;
-        (next.owner, next.asked_at, next.granted_at) = (owner, asked_at, now);
+        (next.asked_at, next.granted_at) = (asked_at, now);
         (next.votes, next.said) = answers;
-        let unused = std::mem::replace(&mut next.replicas, replicas);
         next.phase = Phase::Granted(LeaseState::Held { until: passed.until });
         // There is one lease that is held, as before: it is not counted again.
         (next.token, next.relay) = (passed.token.unwrap_or(0), relay);
         let due = renew_at(asked_at, ttl).min(until);
-        self.leases.get_mut(id)?.replicas = unused;
         self.plan(next_id, due.max(now));
         self.wake(next_id);
         self.ends(id, End::HandedOver, now);

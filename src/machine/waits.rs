@@ -413,18 +413,11 @@ impl Machine {
         };
         entry.scout = None;
         self.leave_entry(waiter, now);
+        self.gives_owner(scout, waiter);
         let Some(lease) = self.leases.get_mut(scout) else { return };
-        let fresh = lease.owner.another((self.settings.owner_id)());
-        let owner = std::mem::replace(&mut lease.owner, fresh);
-        let (replicas, relay) = (std::mem::take(&mut lease.replicas), lease.relay);
-        let answers = (lease.votes, std::mem::take(&mut lease.said));
+        let (relay, votes, said) = (lease.relay, lease.votes, std::mem::take(&mut lease.said));
         let Some(next) = self.leases.get_mut(waiter) else { return };
-        (next.owner, next.relay) = (owner, relay);
-        (next.votes, next.said) = answers;
-        let unused = std::mem::replace(&mut next.replicas, replicas);
-        if let Some(lease) = self.leases.get_mut(scout) {
-            lease.replicas = unused;
-        }
+        (next.relay, next.votes, next.said) = (relay, votes, said);
         self.remove(scout);
         self.hold(waiter, grant, now);
     }
