@@ -1,7 +1,7 @@
 //! A password that is rotated while a lock is held: a provider is asked at each connection, and again
 //! before what it gave ends; live connections log in again, and the lease goes on.
 //!
-//! `cargo run --example credentials [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
+//! `cargo run --features credentials --example credentials [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 //! The password is read from the file that PASSWORD_FILE names, as a secret that is mounted into a
 //! container; write another there and see. A server without passwords takes any.
 

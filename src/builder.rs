@@ -228,8 +228,9 @@ impl Builder {
     /// A locker at once, which connects in the background: for a service that starts before its Redis does.
     ///
     /// Until a quorum of the servers can be reached, a request without a wait is
-    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. The same goes for wrong
-    /// credentials and for a server that is not fit, which [`Builder::connect`] reports. It makes no call, so it is not async.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. What [`Builder::connect`]
+    /// says of wrong credentials and of servers that are not fit, the first request says, at once:
+    /// [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse). It makes no call, so it is not async.
     ///
     /// # Errors
     ///

@@ -33,8 +33,7 @@ impl Defaults {
             return Ok(());
         };
         Err(Error::misuse(format_args!(
-            "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise Builder::max_ttl on \
-             every client",
+            "{what} {} exceeds the longest TTL, {}: raise Builder::max_ttl (--max-ttl, --failover-grace) on every client",
             Units(kept),
             Units(longest)
         )))

@@ -214,8 +214,9 @@ impl Error {
 
     /// A command was sent and no reply came: the server may have carried it out.
     ///
-    /// The caller does not hold the lock, and a release of whatever the servers may have granted is
-    /// queued; at worst the lock stays taken for one TTL.
+    /// After an acquire, the caller does not hold the lock, and a release of whatever the servers may have granted is
+    /// queued; at worst the lock stays taken for one TTL. After an extension, the lease stays until its old end. What may
+    /// have happened after another call is said there.
     ///
     /// # Examples
     ///

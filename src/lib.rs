@@ -43,10 +43,10 @@
 //!
 //! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
 //! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
-//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error. So are there, where
-//! the locker is on a `current_thread` runtime, a request, an extension and a release; and [`Guard::lost`], [`Guard::run`]
-//! and [`Locker::shutdown`] notice a lease's end and their limits only while that runtime is driven. Once it has ended,
-//! these three end at once.
+//! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error. If the locker lives on a
+//! `current_thread` runtime, requests, extensions and releases from outside of any runtime are errors, too;
+//! [`Guard::lost`], [`Guard::run`] and [`Locker::shutdown`] are not, but they wake only while somebody drives that runtime.
+//! Once it has ended, these three end at once.
 //!
 //! # Panics
 //!
@@ -230,7 +230,7 @@ pub mod guide {
         //!
         //! # A hand-over
         //!
-        //! Within a process the next task takes the lease over as it stands, and no server is asked, up to 16 times in a
+        //! Within a process the next task takes the lease over as it stands, and no server is asked, up to 15 times (16 without a token) in a
         //! row or for a second. Where the next task asked for another kind of lease, or less than half of the TTL is
         //! left, one command takes the lock from one owner to the other. Other processes are told by the server.
         //!

@@ -242,7 +242,7 @@ impl Names {
     }
 
     /// Whether it is the lock of a permit: another has no such name.
-    #[cfg(any(test, all(feature = "takeover", feature = "sharing")))]
+    #[cfg(any(test, all(feature = "sharing", any(feature = "takeover", feature = "inspect"))))]
     pub(crate) fn is_permit(&self) -> bool {
         self.lock.start == 0 && self.lock().ends_with(PERMIT_SUFFIX.as_bytes())
     }

@@ -330,8 +330,8 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// # Errors
     ///
-    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, and for more
-    /// than [`LockRequest::hold_at_most`].
+    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, for more than
+    /// [`LockRequest::hold_at_most`], and for readers, writers and permits.
     ///
     /// # Examples
     ///
@@ -406,16 +406,16 @@ impl<F: Fencing> LockRequest<F> {
     /// [`Locker::inspect`](crate::Locker::inspect) say when a lock is in its delay ([`Holder::is_delay`]).
     ///
     /// The delay ends early if the servers lose the key, or by
-    /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart quarantine, TTL and delay together are
-    /// at most [`Builder::max_ttl`](crate::Builder::max_ttl), so that a restart does not shorten it.
+    /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart quarantine or a failover grace, TTL and
+    /// delay together are at most [`Builder::max_ttl`](crate::Builder::max_ttl), so that neither shortens it.
     /// At most 24 hours; fractions of a millisecond count as a whole one.
     ///
     /// [`Holder::is_delay`]: crate::Holder::is_delay
     ///
     /// # Errors
     ///
-    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, and for more than the
-    /// restart quarantine allows.
+    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, for more than
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) allows, and for readers, writers and permits.
     ///
     /// # Examples
     ///

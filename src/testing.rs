@@ -63,7 +63,7 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! leasehold = { version = "0.1", features = ["testing"] }
+//! leasehold = { git = "https://github.com/leasehold/leasehold", features = ["testing"] }
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!

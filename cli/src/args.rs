@@ -143,7 +143,7 @@ pub struct Run {
     pub hold_at_least: Option<Duration>,
 
     /// End the command and release the lock when it has been held for this long; TERM comes a third of
-    /// the TTL before
+    /// the TTL before, or of this time if it is shorter
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub hold_at_most: Option<Duration>,
 
@@ -203,6 +203,11 @@ impl Run {
     /// Whether it waits for what may pass.
     pub fn waits(&self) -> bool {
         !self.nonblock && !self.steal && self.adopt.is_none()
+    }
+
+    /// By parts of which it is told when the command is to end: that of the lease, or as long as it may be held.
+    pub fn span(&self) -> Duration {
+        self.hold_at_most.map_or(self.ttl, |limit| limit.min(self.ttl))
     }
 
     fn takes_scripts(&self) -> Option<&'static str> {

@@ -18,7 +18,7 @@ use crate::words::complain;
 /// client. Locks of other libraries are left out, because their values look like any other value;
 /// `inspect` shows them.
 ///
-/// Exit code: 69 if too few servers could be scanned to find everything.
+/// Exit code: 69 if too few servers could be scanned to find everything, unless --limit has cut the list off.
 #[derive(Debug, clap::Args)]
 pub struct List {
     #[command(flatten)]
@@ -44,6 +44,7 @@ impl List {
         let mut said = 0;
         while let Some(seen) = all.next().await? {
             if self.limit.is_some_and(|limit| said >= limit) {
+                complain_of(&all.failures());
                 complain(&format!("there are more than {said}"));
                 return Ok(0);
             }

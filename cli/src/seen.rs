@@ -107,6 +107,11 @@ impl Scan {
     }
 
     pub fn is_complete(&self) -> bool {
-        self.locks.is_complete() && self.primitives.is_complete()
+        self.are_all() == (true, true)
+    }
+
+    /// Whether there are no other locks, and nothing else beside locks.
+    pub fn are_all(&self) -> (bool, bool) {
+        (self.are_locks_over && self.locks.is_complete(), self.primitives.is_complete())
     }
 }

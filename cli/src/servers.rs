@@ -54,6 +54,11 @@ pub struct Servers {
     #[arg(long, value_name = "WHETHER", global = true)]
     restart_quarantine: Option<Switch>,
 
+    /// Longest TTL, with its lock delay, of any lock on these servers: for as long a restarted server must not vote. Without it
+    /// that of this command; where commands and services differ, all need the same
+    #[arg(long, value_name = "TIME", global = true, value_parser = duration, conflicts_with = "failover_grace")]
+    max_ttl: Option<Duration>,
+
     /// Grant nothing new for this long after a primary with asynchronous replicas failed over, so that no lock is
     /// granted beside its holder: the longest TTL of any lock on these servers. All clients need it, and the same
     #[arg(long, value_name = "LONGEST-TTL", global = true, value_parser = duration)]
@@ -167,6 +172,9 @@ impl Servers {
         if let Some(longest) = self.failover_grace {
             builder = builder.failover_grace(true).max_ttl(longest);
         }
+        if let Some(longest) = self.max_ttl {
+            builder = builder.max_ttl(longest);
+        }
         if self.refuse_evicting {
             builder = builder.refuse_evicting();
         }
@@ -177,6 +185,20 @@ impl Servers {
             builder = builder.tls(tls);
         }
         self.logged_in(builder)
+    }
+
+    /// The same for a lock of this TTL, which may be kept for so much longer.
+    pub fn builder_for(
+        &self,
+        ttl: Duration,
+        lock_delay: Option<Duration>,
+    ) -> Result<Builder, Failure> {
+        let builder = self.builder()?.ttl(ttl);
+        let is_said = self.max_ttl.or(self.failover_grace).is_some();
+        Ok(match lock_delay.filter(|_| !is_said) {
+            Some(delay) => builder.max_ttl(ttl.saturating_add(delay)),
+            None => builder,
+        })
     }
 
     /// How long an attempt to connect may take.

@@ -51,6 +51,9 @@ pub struct Watch {
     pattern: OsString,
 }
 
+/// Of those that are shown, the part that is known: what has gone unseen is forgotten beyond that.
+const KNOWN_MAX: usize = 8;
+
 /// Where locks are looked for.
 enum Source {
     /// Among all keys.
@@ -66,6 +69,8 @@ struct Looked {
     found: BTreeMap<Identity, Seen>,
     /// Whether there is none beside them.
     is_all: bool,
+    /// The same of locks, and of what is beside locks.
+    are_all: (bool, bool),
     is_cut_off: bool,
     failures: Vec<ServerFailure>,
     error: Option<Error>,
@@ -78,6 +83,7 @@ impl Looked {
             Ok(view) => {
                 looked.failures.clone_from(&view.failures);
                 looked.is_all = view.state != LockState::Unknown;
+                looked.are_all.0 = looked.is_all;
                 if !view.holders.is_empty() {
                     looked.add(Seen::Lock(view));
                 }
@@ -85,6 +91,7 @@ impl Looked {
             Err(error) => looked.error = Some(error),
         }
         // What is not known of primitives is said by `inspect`.
+        looked.are_all.1 = beside.as_ref().is_some_and(|beside| beside.failures.is_empty());
         for view in beside.into_iter().flat_map(|beside| beside.found) {
             looked.add(Seen::Primitive(view));
         }
@@ -166,8 +173,12 @@ impl Watch {
             }
             was_failing = looked.error.is_some();
             let now = looked.found.into_iter().map(|(name, seen)| (name, Line::of(&seen)));
-            for line in changes(&mut known, now.collect(), looked.is_all) {
+            for line in changes(&mut known, now.collect(), looked.are_all) {
                 say(&format!("{} {line}", time()))?;
+            }
+            // Those of which nothing was seen for long, where not all could be seen.
+            if known.len() > self.limit.saturating_mul(KNOWN_MAX) {
+                known.clear();
             }
         }
     }
@@ -212,7 +223,7 @@ impl Watch {
                 }
             }
         }
-        looked.is_all = list.is_complete();
+        (looked.is_all, looked.are_all) = (list.is_complete(), list.are_all());
         looked.failures = list.failures();
         looked
     }
@@ -261,23 +272,22 @@ impl Line {
     }
 }
 
-/// What is to be said of what is there `now`, and from then on known. What is not there any more is gone, if
-/// this is all.
+/// What is to be said of what is there `now`, and from then on known. What is not there any more is gone, if these are all
+/// locks, or all that is beside locks.
 fn changes(
     known: &mut BTreeMap<Identity, Line>,
     now: BTreeMap<Identity, Line>,
-    is_all: bool,
+    are_all: (bool, bool),
 ) -> Vec<String> {
     let mut said = Vec::new();
-    if is_all {
-        known.retain(|name, _| {
-            let is_held = now.contains_key(name);
-            if !is_held {
-                said.push(gone(name));
-            }
-            is_held
-        });
-    }
+    known.retain(|name, _| {
+        let is_all = if name.1.is_none() { are_all.0 } else { are_all.1 };
+        let is_gone = is_all && !now.contains_key(name);
+        if is_gone {
+            said.push(gone(name));
+        }
+        !is_gone
+    });
     for (name, line) in now {
         if known.get(&name).is_none_or(|before| line.standing != before.standing) {
             said.push(line.text.clone());
@@ -373,7 +383,7 @@ mod tests {
     #[test]
     fn each_change_is_one_line() {
         let mut known = BTreeMap::new();
-        let mut said = |held: &[_], is_all| changes(&mut known, lines(held), is_all);
+        let mut said = |held: &[_], is_all| changes(&mut known, lines(held), (is_all, false));
         assert_eq!(said(&[("a", "x"), ("b", "x")], true), ["a: held by x", "b: held by x"]);
         assert_eq!(said(&[("a", "x"), ("b", "x")], true), [""; 0]);
         assert_eq!(said(&[("a", "y")], false), ["a: held by y"]);

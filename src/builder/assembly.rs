@@ -181,7 +181,7 @@ impl Builder {
             Term::new(longest, None).map_err(Error::misuse)?;
             if longest < self.defaults.ttl {
                 return Err(Error::misuse(format_args!(
-                    "longest TTL {} is shorter than the TTL, {}: raise Builder::max_ttl",
+                    "longest TTL {} is shorter than the TTL, {}: raise Builder::max_ttl (--max-ttl)",
                     Units(longest),
                     Units(self.defaults.ttl)
                 )));

@@ -93,7 +93,8 @@ impl Builder {
 
     /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL.
     ///
-    /// The restart quarantine waits that long, so with it a request for a longer TTL is refused.
+    /// The restart quarantine and the failover grace wait that long, so with either a request for a longer TTL is refused.
+    /// All clients need the same: a shorter one lets a restarted server vote while longer leases last.
     ///
     /// # Examples
     ///

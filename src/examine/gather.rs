@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::facts::{ClockReading, Facts, Fields, Reading, time};
@@ -13,10 +14,12 @@ use crate::clock;
 use crate::driver::interview::Interview;
 use crate::names::Key;
 use crate::net::fault::Fault;
-use crate::net::refusal::ServerError;
+use crate::net::refusal::{Code, ServerError};
 
 /// Round trips that are measured: one that was disturbed does not mislead their median.
 const ROUND_TRIPS: usize = 5;
+/// Names of which one is a node's that has a hundredth of the slots, but for one time in 170.
+const SCRATCHES: usize = 512;
 /// What CONFIG is asked for, one by one: servers before Redis 7 take no list.
 /// The last of them where there is a Cluster.
 const SETTINGS: [&str; 4] = ["appendfsync", "no-appendfsync-on-rewrite", "save", NODE_TIMEOUT];
@@ -62,7 +65,8 @@ impl Questions<'_> {
         facts.clock = self.ask_the_time(interview).await?;
         // A replica refuses writes, or takes them for itself alone.
         if facts.role().is_none_or(|role| role == "master") {
-            let trials = self.scratch.trials(self.in_cluster);
+            let own = self.scratch_of(interview).await?;
+            let trials = own.as_ref().unwrap_or(self.scratch).trials(self.in_cluster);
             let commands: Vec<&[&[u8]]> = trials.iter().map(|trial| &trial.words[..]).collect();
             let replies = self.ask_together(interview, &commands).await?;
             facts.trials =
@@ -78,6 +82,18 @@ impl Questions<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A scratch lock whose keys this node serves; none where there is no Cluster, or the node serves none of these.
+    async fn scratch_of(&self, interview: &mut Interview) -> Result<Option<Scratch>, Stopped> {
+        let count = if self.in_cluster { SCRATCHES } else { 0 };
+        let mut scratches = self.scratch.others(count);
+        let probes: Vec<_> = scratches.iter().map(Scratch::probe).collect();
+        let commands: Vec<&[&[u8]]> = probes.iter().map(|words| &words[..]).collect();
+        let replies = self.ask_together(interview, &commands).await?;
+        let is_elsewhere = |text: &Bytes| ServerError::new(text).code() == Code::Elsewhere;
+        let is_here = |reply: &Frame| !reply.error().is_some_and(is_elsewhere);
+        Ok(replies.iter().position(is_here).map(|at| scratches.swap_remove(at)))
     }
 
     async fn refusal_to_hear(

@@ -354,7 +354,9 @@ fn writes(facts: &Facts) -> Option<Finding> {
         let is_all_allowed = !facts.trials.iter().any(is_refused);
         let is_elsewhere = |tried: &Tried| tried.outcome == TrialOutcome::Elsewhere;
         let said = match facts.trials.iter().any(is_elsewhere) {
-            true => "not tried: the keys that are tried are in a slot of another master",
+            true => {
+                "not tried: the keys of each lock that was tried are in a slot of another master"
+            }
             false => "accepted",
         };
         return (is_all_allowed && !facts.trials.is_empty())

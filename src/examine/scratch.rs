@@ -10,7 +10,7 @@ use leasehold_resp::Frame;
 use super::facts::{TrialOutcome, Tried, shown};
 use crate::clock;
 use crate::error::Error;
-use crate::names::{Key, Names};
+use crate::names::{InvalidName, Key, Names};
 use crate::net::refusal::{Code, ServerError};
 
 const NAME: &str = "leasehold-doctor:";
@@ -21,7 +21,7 @@ const CHANNELS: &str = "&leasehold:*";
 /// The name of the keys, and what a user's rights to them are for.
 pub(crate) struct Scratch {
     names: Names,
-    prefix: String,
+    prefix: Box<[u8]>,
     /// Each kind of key, and the one of that kind.
     keys: Vec<(&'static str, Key)>,
     /// What is to be used beside locks, each with its own keys.
@@ -193,17 +193,35 @@ impl Scratch {
         uses: &[Capability],
         is_scriptless: bool,
     ) -> Result<Self, Error> {
+        let uses = NEEDS.iter().filter(|needs| uses.contains(&needs.of)).collect();
+        Self::of(prefix, uses, is_scriptless).map_err(Error::misuse)
+    }
+
+    fn of(
+        prefix: &[u8],
+        uses: Vec<&'static Needs>,
+        is_scriptless: bool,
+    ) -> Result<Self, InvalidName> {
         let mut name = NAME.to_owned();
         for byte in clock::random_id() {
             let _ = write!(name, "{byte:02x}");
         }
-        let names = Names::new(prefix, name.as_bytes()).map_err(Error::misuse)?;
-        let uses: Vec<_> = NEEDS.iter().filter(|needs| uses.contains(&needs.of)).collect();
+        let names = Names::new(prefix, name.as_bytes())?;
         let own = uses.iter().flat_map(|needs| needs.suffixes);
         let suffixes = [":fence", ":queue"].iter().chain(own);
         let keys = suffixes.map(|suffix| (*suffix, names.beside(suffix.as_bytes()))).collect();
-        let prefix = String::from_utf8_lossy(prefix).into_owned();
-        Ok(Self { names, prefix, keys, uses, is_scriptless })
+        Ok(Self { names, prefix: prefix.into(), keys, uses, is_scriptless })
+    }
+
+    /// So many more, by other names: in a Cluster each in a slot of its own, unless the prefix has a hash tag.
+    pub(super) fn others(&self, count: usize) -> Vec<Self> {
+        let other = |_| Self::of(&self.prefix, self.uses.clone(), self.is_scriptless).ok();
+        (0..count).filter_map(other).collect()
+    }
+
+    /// What is asked to find out whether a server serves its keys, and changes nothing.
+    pub(super) fn probe(&self) -> [&[u8]; 2] {
+        [b"GET", self.names.lock()]
     }
 
     /// The key that ends in this.
@@ -214,9 +232,9 @@ impl Scratch {
 
     /// The pattern of the keys that end in this, as a user's right to them has it.
     fn pattern(&self, suffix: &str) -> String {
-        let prefix = &self.prefix;
+        let prefix = String::from_utf8_lossy(&self.prefix);
         let is_tagged = self.names.fence().starts_with(self.names.lock());
-        match (&**prefix, suffix) {
+        match (&*prefix, suffix) {
             ("", _) => "~*".to_owned(),
             (_, "") => format!("~{prefix}*"),
             _ if is_tagged => format!("~{prefix}*"),

@@ -111,6 +111,7 @@ impl Barrier {
         party: &[u8],
     ) -> Result<Generation, Error> {
         self.site.admit()?;
+        let asked_at = clock::now();
         let [parties, generation] = [self.parties.number.into(), generation].map(Decimal::new);
         let keep = self.parties.keep_ms();
         let [arrived, passed] = &self.keys;
@@ -124,7 +125,7 @@ impl Barrier {
             }
             Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {
-                self.site.note("failed", clock::now());
+                self.site.note("failed", asked_at);
                 Err(self.site.unserved([(0, reason)]))
             }
         }

@@ -161,6 +161,7 @@ impl Latch {
         party: &[u8],
     ) -> Result<LatchState, Error> {
         self.site.admit()?;
+        let asked_at = clock::now();
         let parties = Decimal::new(self.parties.number.into());
         let keep = self.parties.keep_ms();
         let [counted, open] = &self.keys;
@@ -173,7 +174,7 @@ impl Latch {
             }
             Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {
-                self.site.note("failed", clock::now());
+                self.site.note("failed", asked_at);
                 Err(self.site.unserved([(0, reason)]))
             }
         }

@@ -113,7 +113,7 @@ impl RateLimit {
     /// burst, or to the share of each of several servers, which is the burst divided by their number. A hot limit then costs
     /// one command for that many calls. A refusal is remembered likewise, until there can be tokens again.
     ///
-    /// Tokens taken ahead are good for as long as as many take to come back. So, in any span of time, at
+    /// Tokens taken ahead are good for as long as that many take to come back. So, in any span of time, at
     /// most these are let through beside the burst and the rate's share of the span.
     ///
     /// Observers, metrics and traces hear of what servers answer, and not of each call that is served without them.
@@ -179,17 +179,20 @@ impl RateLimit {
     ///
     /// When the future is dropped, the tokens may have been taken: they are not given back.
     pub async fn reserve(&self, tokens: u32, within: Duration) -> Result<Reservation, Error> {
+        Ok(match self.book(tokens, within).await? {
+            Said::Taken { starts_in, .. } => Reservation::Booked { starts_in },
+            said => Reservation::Refused { retry_after: said.retry_after() },
+        })
+    }
+
+    async fn book(&self, tokens: u32, within: Duration) -> Result<Said, Error> {
         self.check(tokens)?;
         if within > WAIT_MAX {
             let (longest, within) = (Units(WAIT_MAX), Units(within));
             let what = format!("tokens can be reserved for at most {longest} ahead, not {within}");
             return Err(self.site.misuse(what));
         }
-        let wish = Wish { least: tokens, most: tokens, within };
-        Ok(match self.usable(self.ask(wish).await)? {
-            Said::Taken { starts_in, .. } => Reservation::Booked { starts_in },
-            said => Reservation::Refused { retry_after: said.retry_after() },
-        })
+        self.usable(self.ask(Wish { least: tokens, most: tokens, within }).await)
     }
 
     /// Takes tokens, and waits until they are there: for at most `within`. It does not poll: of one server it is one command.
@@ -219,14 +222,14 @@ impl RateLimit {
     /// # }
     /// ```
     pub async fn wait(&self, tokens: u32, within: Duration) -> Result<Allowance, Error> {
-        match self.reserve(tokens, within).await? {
-            Reservation::Booked { starts_in } => {
+        match self.book(tokens, within).await? {
+            Said::Taken { starts_in, left, .. } => {
                 if !starts_in.is_zero() {
                     self.site.sleep(starts_in).await;
                 }
-                Ok(Allowance::Allowed { left: 0 })
+                Ok(Allowance::Allowed { left })
             }
-            Reservation::Refused { retry_after } => Ok(Allowance::Refused { retry_after }),
+            said => Ok(Allowance::Refused { retry_after: said.retry_after() }),
         }
     }
 

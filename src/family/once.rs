@@ -132,7 +132,7 @@ pub enum JobOutcome<T> {
     },
     /// A run of the job is under way. Only of jobs that run at least once.
     Running {
-        /// The slot that it is of.
+        /// The slot of that run.
         slot: SystemTime,
         /// For how long its lease is good, unless it is renewed.
         left: Duration,

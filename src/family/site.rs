@@ -186,8 +186,9 @@ impl Site {
         asked: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let limit = if limit.is_zero() { self.command_timeout() } else { limit };
+        let asked_at = clock::now();
         let late = |_| {
-            self.note("failed", clock::now());
+            self.note("failed", asked_at);
             Err(self.unserved([(0, Reason::Unanswered)]))
         };
         self.timeout(limit, pin!(asked)).await.unwrap_or_else(late)

@@ -27,8 +27,8 @@ impl<F: Fencing> Guard<F> {
     /// # Errors
     ///
     /// The lock is given back in each case. [`Lost`](crate::ErrorKind::Lost) if the lease had ended;
-    /// [`Misuse`](crate::ErrorKind::Misuse) for several locks (`lock_all`), and unless `within` is in
-    /// [`Ticket::GOOD_FOR`]; else as [`Guard::release`], if no quorum confirmed it.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for several locks (`lock_all`), for readers, writers and
+    /// permits, without scripts, and unless `within` is in [`Ticket::GOOD_FOR`]; else as [`Guard::release`], if no quorum confirmed it.
     ///
     /// # Cancel safety
     ///

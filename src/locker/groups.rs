@@ -14,8 +14,8 @@ impl Locker {
     /// A request for all of these locks at once, which waits while another client holds any of them.
     /// It acquires all, or none.
     ///
-    /// Each server grants them in one script, so callers that want the same locks in another order
-    /// cannot block each other. The guard has one fencing token, which is good for each lock.
+    /// Each server, of a Cluster each for the names of one hash slot, grants them in one script, so callers that want the
+    /// same locks in another order cannot block each other. The guard has one fencing token, which is good for each lock.
     ///
     /// The request waits until all locks are free at the same moment, or until its turn comes. In its turn it waits
     /// in the queues of all the locks at once, before all requests for one, and keeps from others what it gets until it

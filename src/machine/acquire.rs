@@ -242,13 +242,15 @@ impl Machine {
         }
     }
 
-    /// Where the only server could not be asked, it will not be in this round.
+    /// Where a server that has to grant could not be asked, none will be in this round.
     pub(super) fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let refusal = links[lease.link(0)].refusal_of_locks(now).unwrap_or(Failing::Otherwise);
         if lease.votes.asked | lease.votes.failed == 0 {
-            lease.votes.failed = 1;
+            let refusal = |at| Some((at, links[lease.link(at)].refusal_of_locks(now)?));
+            let refusals = (0..lease.replicas.len()).find_map(refusal);
+            let (at, refusal) = refusals.unwrap_or((0, Failing::Otherwise));
+            lease.votes.failed = 1 << at;
             lease.tally.add(VoteReply::Failed(refusal), 0, None, now);
         }
     }

@@ -42,19 +42,22 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let is_alone = lease.is_alone();
         let mut is_wanted = false;
-        // A quorum goes on without a server that has no connection; the only server is waited for, unless the request does
-        // not wait, and the server was dialled in vain: then it is told why at once.
-        let first = &mut links[lease.link(0)];
-        let may_await = lease.waits() || !first.is_down;
-        let is_awaited = is_alone && (!first.is_ready() || first.is_full()) && may_await;
-        if is_awaited {
-            first.awaited.push(id);
-            is_wanted = first.want(now);
-        } else if let Some(unsure) = unsure {
-            links[unsure].awaited.push(id);
+        // A quorum goes on without a server that has no connection; one that has to grant is waited for, unless the request
+        // does not wait, and the server was dialled in vain: then it is told why at once.
+        let is_awaited = |link: &usize| {
+            let link = &links[*link];
+            (!link.is_ready() || link.is_full()) && (lease.waits() || !link.is_down)
+        };
+        let has_to_grant = is_alone || lease.replicas.len() != settings.quorum.servers();
+        let needed = if has_to_grant { lease.replicas.len() } else { 0 };
+        let awaited = (0..needed).map(|at| lease.link(at)).find(is_awaited);
+        if let Some(link) = awaited.or(unsure) {
+            links[link].awaited.push(id);
+            is_wanted = awaited.is_some() && links[link].want(now);
         }
         let has_waited = !lines.is_empty() && lines.has_ask(&lease.names, id);
-        let count = if is_awaited || unsure.is_some() { 0 } else { lease.replicas.len() };
+        let is_put = awaited.or(unsure).is_none();
+        let count = if is_put { lease.replicas.len() } else { 0 };
         let put = lease.votes.later | lease.votes.asked | lease.votes.failed;
         let mut unreached = 0;
         for at in 0..count {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::answer::Answer;
+use super::command::Form;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::{Kind, Words};
@@ -256,9 +257,13 @@ impl Machine {
                 return true;
             }
         }
+        let form = link.talk.form;
         if link.is_ready() && !is_lasting && !is_barred {
             link.talk.command(&[b"ASKING"], To::Asking, now);
-            link.is_asking = true;
+            // Where the server lacks the script, a second question would lack the `ASKING`, and a command that loads it
+            // before would use that up.
+            let its = if form == Form::Loaded { Form::Digest } else { form.max(Form::Whole) };
+            (link.is_asking, link.talk.form) = (true, its);
         }
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => {
@@ -268,7 +273,8 @@ impl Machine {
             To::Call(id) => self.tell_callers(Happening::Missed(to, id), now),
             _ => false,
         };
-        self.links[to].is_asking = false;
+        let link = &mut self.links[to];
+        (link.is_asking, link.talk.form) = (false, form);
         if is_barred {
             self.look(to, now);
         }

@@ -42,7 +42,9 @@ impl Asked {
         }
         if cfg!(any(test, feature = "takeover")) && seize.is_some() {
             if is_several {
-                return Err(Error::misuse("steal takes one lock: neither lock_all nor lock_any"));
+                return Err(Error::misuse(
+                    "steal takes one lock: neither lock_all nor lock_any, nor a permit over several servers",
+                ));
             }
             // There is nobody to wait for.
             *wait = Wait::Never;

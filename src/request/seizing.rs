@@ -29,7 +29,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # Errors
     ///
     /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for `lock_all` with several names, for
-    /// `lock_any`, and for a ticket's request ([`Locker::adopt`](crate::Locker::adopt)). In a Cluster slot that is
+    /// `lock_any`, for readers, writers and permits, and for a ticket's request ([`Locker::adopt`](crate::Locker::adopt)). In a Cluster slot that is
     /// moving it is [`Unavailable`](crate::ErrorKind::Unavailable).
     ///
     /// # Examples

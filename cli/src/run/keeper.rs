@@ -41,6 +41,8 @@ pub const GRACE_MAX: Duration = Duration::from_secs(2);
 /// How long the servers are given to say that the lock is free: the release is sent until they do. Longer than the TTL
 /// it cannot be taken.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// Nor is it the front's to end us while a ticket is made and written, and what comes of a failure is told to servers.
+const TICKET_MAX: Duration = Duration::from_secs(10);
 /// The same where a quorum has said so, or the lock was not had: a server may have granted it too late.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// How long the servers are given to say why the lease cannot be renewed.
@@ -79,8 +81,10 @@ async fn serve(
     servers: &Servers,
     run: &Run,
 ) -> Result<End, Failure> {
-    let out = ticket::Out::open(run)?;
-    let until = Until::after(run.wait);
+    let Some(out) = unless_closed(front, ticket::Out::open(run)).await else {
+        return Ok(End::Code(0));
+    };
+    let (out, until) = (out?, Until::after(run.wait));
     let Some(connected) = unless_closed(front, connect(servers, run, until)).await else {
         return Ok(End::Code(0));
     };
@@ -134,7 +138,8 @@ async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, F
         None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
     };
     waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
-        let builder = servers.builder()?.ttl(run.ttl).label(label(run)).connect_timeout(within);
+        let builder = servers.builder_for(run.ttl, run.lock_delay)?;
+        let builder = builder.label(label(run)).connect_timeout(within);
         Ok(builder.connect().await?)
     })
     .await
@@ -183,7 +188,12 @@ async fn hold(
     *farewell = RELEASE_MAX.min(held.run.ttl);
     if let Some(out) = out.filter(|_| end == End::Code(0)) {
         // What comes of it is the outcome: the next holder, by the ticket, needs to know.
-        out.write(held.locker, held.guard).await?;
+        let mut written = pin!(out.write(held.locker, held.guard));
+        tokio::select! {
+            biased;
+            written = &mut written => written,
+            () = answer(front, || TICKET_MAX, None) => written.await,
+        }?;
         *farewell = FAREWELL;
         return Ok(end);
     }
@@ -217,7 +227,7 @@ async fn attend(
     command: Pid,
 ) -> Result<End, Failure> {
     let Held { guard, run, .. } = held;
-    let ttl = run.ttl;
+    let ttl = run.span();
     let mut danger = pin!(danger(guard, ttl));
     let left = || guard.remaining().saturating_sub(ttl / FRONT_KILLS_AT);
     let end = tokio::select! {
@@ -226,8 +236,10 @@ async fn attend(
         () = answer(front, left, Some(command)) => None,
         end = tree.led() => Some(end),
     };
+    // Without its end it was not waited for: nothing that takes a success follows.
+    let ended = end.unwrap_or(Signal::SIGTERM.into());
     if run.close && end.is_some() || !tree.is_left() {
-        return Ok(end.unwrap_or(End::Code(0)));
+        return Ok(ended);
     }
     let ending = async {
         match end {
@@ -247,7 +259,7 @@ async fn attend(
     // The command itself ended under the lock; but what it left behind would not.
     match guard.loss() {
         Some(loss) => Err(Failure::Lost(loss)),
-        None => Ok(end.unwrap_or(End::Code(0))),
+        None => Ok(ended),
     }
 }
 

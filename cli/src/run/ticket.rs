@@ -2,11 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold::{Guard, Locker, Ticket};
+use nix::libc;
+use tokio::time::sleep;
 
 use crate::args::Run;
 use crate::exit::Failure;
@@ -14,6 +16,8 @@ use crate::words::complain;
 
 /// Maximum bytes that are read of a file with a ticket.
 const READ_MAX: u64 = 64 * 1024;
+/// Between two looks at whether a pipe has a reader.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
 /// it is known in time; and until there is another ticket it keeps the one that it has, which may be good.
@@ -24,7 +28,10 @@ pub struct Out {
 }
 
 impl Out {
-    pub fn open(run: &Run) -> Result<Option<Self>, Failure> {
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn open(run: &Run) -> Result<Option<Self>, Failure> {
         let Some(path) = run.ticket.clone() else { return Ok(None) };
         if !Ticket::GOOD_FOR.contains(&run.ticket_for) {
             return Err(Failure::Options("--ticket-for: a ticket is good for 10ms to 24h"));
@@ -32,8 +39,16 @@ impl Out {
         let mut options = OpenOptions::new();
         // Nobody but its owner is to read it.
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(|error| Failure::File(shown(&path), error))?;
-        Ok(Some(Self { file, path, within: run.ticket_for }))
+        options.custom_flags(libc::O_NONBLOCK);
+        loop {
+            match options.open(&path) {
+                Ok(file) => return Ok(Some(Self { file, path, within: run.ticket_for })),
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe(&path) => {
+                    sleep(LOOK).await;
+                }
+                Err(error) => return Err(Failure::File(shown(&path), error)),
+            }
+        }
     }
 
     /// Gives the lock to a ticket, and writes that. Where it cannot be written, the lock is released: nobody else could
@@ -49,12 +64,14 @@ impl Out {
     }
 
     fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {
-        // A pipe has nothing to be emptied of.
-        if self.file.metadata()?.is_file() {
+        // A pipe has nothing to be emptied of, and no disk.
+        let is_file = self.file.metadata()?.is_file();
+        if is_file {
             self.file.set_len(0)?;
         }
-        writeln!(self.file, "{ticket}")?;
-        self.file.sync_all()
+        // In one piece, as a pipe takes it.
+        self.file.write_all(format!("{ticket}\n").as_bytes())?;
+        if is_file { self.file.sync_all() } else { Ok(()) }
     }
 }
 
@@ -68,6 +85,11 @@ pub fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
         return Err(Failure::Options("--adopt: the ticket is of another lock than NAME"));
     }
     Ok(ticket)
+}
+
+/// Of one that nobody reads yet.
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo())
 }
 
 fn shown(path: &Path) -> String {

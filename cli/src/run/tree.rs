@@ -17,6 +17,11 @@ use crate::words::{complain, plain};
 
 /// Between two looks at whether all have ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks in a row after which what is left and cannot be found is given up.
+const LOOKS_MAX: u32 = 100;
+/// The number of threads, of the words behind a process's name.
+#[cfg(target_os = "linux")]
+const THREADS_AT: usize = 17;
 
 pub struct Tree {
     told: Told,
@@ -94,11 +99,20 @@ impl Tree {
 
     /// Ends all of them.
     pub async fn kill(&mut self) {
+        let mut unseen = 0;
         while self.is_left() {
             // What one that is killed has started meanwhile is found in the next round.
             let Sent { heard, refused } = send_to_all(Signal::SIGKILL);
             if let (0, Some((id, error))) = (heard, refused) {
                 complain(&format!("process {id} cannot be ended: {}", error.desc()));
+                return;
+            }
+            // /proc may hide the processes of other users.
+            unseen = if heard == 0 { unseen + 1 } else { 0 };
+            if unseen > LOOKS_MAX {
+                complain(
+                    "a process of the command's runs on, which cannot be seen, and so not be ended",
+                );
                 return;
             }
             let _ = timeout(LOOK, self.told.recv()).await;
@@ -175,19 +189,21 @@ fn below(root: i32, processes: &[Child]) -> Vec<i32> {
 fn processes() -> Vec<Child> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let read = |id: i32| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
-    names.filter_map(|name| read(name.parse().ok()?).as_deref().and_then(process)).collect()
+    let read = |id: i32| std::fs::read(format!("/proc/{id}/stat")).ok();
+    names.filter_map(|name| process(&read(name.parse().ok()?)?)).collect()
 }
 
-/// `12 (name, which may have anything in it) S 34 ..`
+/// `12 (name, which may have anything in it, half a character, too) S 34 ..`
 #[cfg(target_os = "linux")]
-fn process(stat: &str) -> Option<Child> {
+fn process(stat: &[u8]) -> Option<Child> {
+    let stat = String::from_utf8_lossy(stat);
     let (id, rest) = stat.split_once(' ')?;
     let (_, rest) = rest.rsplit_once(')')?;
-    let mut words = rest.split_whitespace();
-    let (state, parent) = (words.next()?, words.next()?);
-    let has_ended = matches!(state, "Z" | "X");
-    (!has_ended).then_some((id.parse().ok()?, parent.parse().ok()?))
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let threads = words.get(THREADS_AT).and_then(|count| count.parse().ok()).unwrap_or(1);
+    // The first thread of one that goes on by others may have ended.
+    let has_ended = *words.first()? == "X" || words[0] == "Z" && threads <= 1;
+    (!has_ended).then_some((id.parse().ok()?, words.get(1)?.parse().ok()?))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -244,7 +260,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_name_may_have_anything_in_it() {
-        assert_eq!(process("12 (a) S 1 (x) T 34 5 6"), Some((12, 34)));
-        assert_eq!(process("12 (sh) Z 34 5 6"), None);
+        assert_eq!(process(b"12 (a) S 1 (x) T 34 5 6"), Some((12, 34)));
+        assert_eq!(process(b"12 (half a \xd0) S 34 5 6"), Some((12, 34)));
+        assert_eq!(process(b"12 (sh) Z 34 5 6"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn one_whose_first_thread_has_ended_goes_on_by_the_others() {
+        let stat = |threads| {
+            format!("12 (sh) Z 34 12 12 0 -1 4228100 0 0 0 0 0 0 0 0 20 0 {threads} 0 187 0 0")
+        };
+        assert_eq!(process(stat(1).as_bytes()), None);
+        assert_eq!(process(stat(2).as_bytes()), Some((12, 34)));
     }
 }

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use leasehold::Locker;
-use leasehold::examine::{Check, Examination, Finding, Severity};
+use leasehold::examine::{Check, Examination, Finding, ServerExamination, Severity};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::sentinel::SERVICE;
 use leasehold_testing::{Cluster, RedisServer, Sentinels, eventually, soon};
@@ -109,6 +109,26 @@ async fn a_cluster_that_lacks_a_master_grants_what_the_others_can() {
     cluster.restart(dead);
     let is_good = async || wrong(&examine(&of([cluster.url()])).await).is_empty();
     soon("it is whole", async { while !is_good().await {} }).await;
+}
+
+/// Whichever it is: keys are tried at each that are in its slots.
+#[tokio::test]
+async fn each_master_of_a_cluster_says_why_it_takes_no_writes() {
+    let cluster = Cluster::of_masters_as(&RedisServer::builder().append_only(), 3);
+    for node in cluster.nodes() {
+        let limit = |bytes| node.cli_text(&["CONFIG", "SET", "maxmemory", bytes]);
+        limit("1");
+        let examination = examine(&of([cluster.url()])).await;
+        let address = node.address().to_string();
+        let is_it = |it: &ServerExamination| it.server == address;
+        let server = examination.servers.iter().position(is_it).unwrap();
+        let (refused, partly) =
+            ((Check::Writes, Severity::Error), (Check::Tolerance, Severity::Warning));
+        assert_eq!(wrong(&examination), [(server, refused.0, refused.1), (3, partly.0, partly.1)]);
+        let writes = finding(&examination, server, Check::Writes);
+        assert!(writes.reason.contains("OOM"), "{writes}");
+        limit("0");
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,8 @@ fn called(bench: &mut Bench, server: usize) -> Vec<(&'static str, Vec<Bytes>)> {
     let said = bench.said(server).into_iter().filter(|command| command[0] != "ECHO");
     said.map(|command| {
         let is_it = |script: &super::super::Script| {
-            command.get(1).is_some_and(|word| word[..] == *script.digest)
+            let is_it = |word: &Bytes| word == script.digest || word == script.text;
+            command.get(1).is_some_and(is_it)
         };
         let name = names.iter().find(|(script, _)| is_it(script)).map(|(_, name)| *name);
         (name.unwrap_or("ASKING"), command)
@@ -127,11 +128,12 @@ fn a_question_is_sent_elsewhere_once_behind_an_asking_and_the_slot_stays_where_i
     refuse(&mut bench, 0, "ASK 97 1");
     let called = called(&mut bench, 1);
     assert!(matches!(&called[..], [("ASKING", _), ("acquire", _)]), "{called:?}");
+    assert_eq!(called[1].1[0], "EVAL", "that server may lack the script");
     bench.reply(1, &Frame::Simple("OK".into()));
     bench.reply(1, &stamp(&called[1].1));
     assert_eq!(granted(&mut bench, id), Some(true));
     bench.machine.release(id, bench.now);
-    assert_eq!(the_one(&mut bench, 0).0, "release");
+    assert_eq!(the_one(&mut bench, 0).1[0], "EVALSHA");
 }
 
 #[test]
@@ -298,6 +300,35 @@ fn both(bench: &mut Bench) -> LeaseId {
 
 fn halves(slot: u16) -> Option<usize> {
     Some(usize::from(slot == u16::from(b'b')))
+}
+
+#[test]
+fn locks_in_two_slots_wait_for_the_connection_that_each_takes() {
+    let mut bench = routed();
+    lead(&mut bench, halves);
+    bench.close(1);
+    bench.pass(Duration::ZERO);
+    let id = both(&mut bench);
+    assert_eq!((granted(&mut bench, id), called(&mut bench, 0).len()), (None, 0));
+    bench.dial(1, Login::default());
+    bench.answer(1, |command| vec![greeting(command, "")]);
+    for server in [0, 1] {
+        let (what, asked) = the_one(&mut bench, server);
+        assert_eq!(what, "acquire");
+        bench.reply(server, &stamp(&asked));
+    }
+    assert_eq!(granted(&mut bench, id), Some(true));
+}
+
+#[test]
+fn locks_in_two_slots_are_refused_for_the_server_that_was_dialled_in_vain() {
+    let mut bench = routed();
+    lead(&mut bench, halves);
+    bench.close(1);
+    let id = both(&mut bench);
+    bench.dial(1, Login::default());
+    bench.close(1);
+    assert_eq!((granted(&mut bench, id), called(&mut bench, 0).len()), (Some(false), 0));
 }
 
 #[test]
