@@ -24,7 +24,7 @@ pub(crate) struct Locker {
     pub(crate) driver: Arc<Shared>,
     /// The lock whose holder may keep locks that it does not hold yet.
     #[cfg(any(test, feature = "groups"))]
-    pub(crate) turns: Option<Names>,
+    pub(crate) turns: Option<Arc<Names>>,
 }
 
 impl Locker {

@@ -73,7 +73,7 @@ impl Builder {
         Front {
             driver,
             #[cfg(any(test, feature = "groups"))]
-            turns: Names::new(&self.defaults.prefix, TURNS).ok(),
+            turns: Names::new(&self.defaults.prefix, TURNS).ok().map(Arc::new),
         }
     }
 }

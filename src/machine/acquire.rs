@@ -7,11 +7,13 @@ use super::core::{Happening, Machine, NEVER};
 use super::ids::{LeaseId, Owner};
 use super::kind::{Kind, Words};
 use super::lease::{Bounded, Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
+use super::release::SPARE_MAX;
 use super::rules;
 use crate::names::Names;
 use crate::policy::{
-    Attempt, AttemptAction, Ballot, Bounds, Conditions, Failing, Grant, LeaseState, Moment, Next,
-    Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait, is_silence, renew_at,
+    Attempt, AttemptAction, Ballot, Bid, Bidding, Bounds, Conditions, Failing, Grant, LeaseState,
+    Moment, Next, Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait,
+    is_silence, renew_at,
 };
 
 /// What is asked for.
@@ -63,7 +65,19 @@ impl Machine {
         let owner = Owner::new((settings.owner_id)(), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
         let planned = now.after(settings.timeout);
-        self.add(options, owner, retry, replicas, planned, now)
+        let conditions = self.conditions(kind, term, retry.ends_at(), replicas.len());
+        let attempt = Attempt::begin(conditions, None);
+        let bid = match self.spare_bids.pop() {
+            Some(mut bid) => {
+                (bid.attempt, bid.retry, bid.setback) = (attempt, retry, None);
+                bid
+            }
+            None => {
+                let tally = Tally::new(Verdict::Pending);
+                Box::new(Bid { attempt, tally, retry, setback: None })
+            }
+        };
+        self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
     }
 
     /// A lease of this owner is there, of which nothing is asked yet.
@@ -72,13 +86,13 @@ impl Machine {
         &mut self,
         options: Options,
         owner: Owner,
-        retry: RetryState,
+        bid: Bidding,
         replicas: Box<[Replica]>,
         planned: Moment,
         now: Moment,
     ) -> LeaseId {
         let Options { kind, names, words, term, bounds, is_renewed, is_fair, .. } = options;
-        let conditions = self.conditions(kind, term, &retry, replicas.len());
+        let waits = bid.waits();
         let lease = Lease {
             kind,
             names,
@@ -95,11 +109,8 @@ impl Machine {
             round: 0,
             asked_at: now,
             votes: Votes::default(),
-            attempt: Attempt::begin(conditions, None),
-            tally: Tally::new(Verdict::Pending),
-            retry,
-            defers: kind.means().know_marks && (is_fair || kind.is_fenced && retry.waits()),
-            setback: None,
+            bid,
+            defers: kind.means().know_marks && (is_fair || kind.is_fenced && waits),
             entry: None,
             scouts_for: None,
             token: 0,
@@ -137,14 +148,14 @@ impl Machine {
         &self,
         kind: &Kind,
         term: Term,
-        retry: &RetryState,
+        ends_at: Option<Moment>,
         replicas: usize,
     ) -> Conditions {
         Conditions {
             quorum: quorum_of(replicas, self.settings.quorum),
             term,
             servers_choose: replicas == 1 || !kind.is_exclusive(),
-            ends_at: retry.ends_at(),
+            ends_at,
             round_max: self.settings.timeout,
         }
     }
@@ -168,7 +179,7 @@ impl Machine {
     /// With an owner that nobody has used, or with the one whose turn it is.
     pub(super) fn begin_attempt(&mut self, id: LeaseId, now: Moment) {
         if let Some(attempt) = self.attempt_in_turn(id, now) {
-            self.leases.get_mut(id).expect("it is there").attempt = attempt;
+            self.bid(id).expect("it asks").attempt = attempt;
             return self.ask(id, now);
         }
         self.leave_entry(id, now);
@@ -176,15 +187,18 @@ impl Machine {
         let conditions = self.conditions_of(lease);
         let is_by_script = lease.kind.is_fenced || lease.defers || lease.predecessor.is_some();
         let ballot = is_by_script.then(|| Ballot::new((self.settings.wall_micros)()));
-        let lease = self.leases.get_mut(id).expect("it is there");
-        lease.attempt = Attempt::begin(conditions, ballot);
+        self.bid(id).expect("it asks").attempt = Attempt::begin(conditions, ballot);
         self.counts.attempts += 1;
         self.ask(id, now);
     }
 
     /// As above, of a lease that is there.
     pub(super) fn conditions_of(&self, lease: &Lease) -> Conditions {
-        self.conditions(lease.kind, lease.term, &lease.retry, lease.replicas.len())
+        self.conditions(lease.kind, lease.term, lease.bid.ends_at(), lease.replicas.len())
+    }
+
+    pub(super) fn bid(&mut self, id: LeaseId) -> Option<&mut Bid> {
+        self.leases.get_mut(id)?.bid.bid()
     }
 
     /// One server has answered a question of this round, or never will.
@@ -234,11 +248,15 @@ impl Machine {
         }
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.phase == Phase::Asking {
-            let proposal = lease.attempt.ballot().map_or(0, Ballot::proposal);
-            lease.tally.add(answer.as_vote(), proposal, Some(lease.asked_at), now);
+            let (proposal, asked_at) =
+                (lease.bid.ballot().map_or(0, Ballot::proposal), lease.asked_at);
+            lease.bid.add(answer.as_vote(), proposal, Some(asked_at), now);
             self.judge(id, now);
         } else if !lease.is_exposed() && lease.phase == Phase::GivingBack {
             self.remove(id);
+        } else if lease.is_held() && lease.votes.asked == lease.votes.answered() {
+            let bid = lease.bid.0.take();
+            self.spare(bid);
         }
     }
 
@@ -251,7 +269,7 @@ impl Machine {
             let refusals = (0..lease.replicas.len()).find_map(refusal);
             let (at, refusal) = refusals.unwrap_or((0, Failing::Otherwise));
             lease.votes.failed = 1 << at;
-            lease.tally.add(VoteReply::Failed(refusal), 0, None, now);
+            lease.bid.add(VoteReply::Failed(refusal), 0, None, now);
         }
     }
 
@@ -281,13 +299,14 @@ impl Machine {
     pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
         self.is_not_asked(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
-        if !lease.kind.is_exclusive() && lease.votes.later != 0 && !lease.retry.is_over(now) {
+        if !lease.kind.is_exclusive() && lease.votes.later != 0 && !lease.bid.is_over(now) {
             lease.votes.later = 0;
             return self.put(id, now);
         }
         // What the attempt before came to is what is known, unless servers have been silent since.
         let is_silence = is_silence(lease.asked_at, self.settings.timeout, now);
-        if let Some(setback) = lease.setback.filter(|_| lease.retry.is_over(now) && !is_silence) {
+        if let Some(setback) = lease.bid.setback().filter(|_| lease.bid.is_over(now) && !is_silence)
+        {
             self.give_back_aside(id, now);
             return self.refuse(id, setback, true, now);
         }
@@ -295,7 +314,7 @@ impl Machine {
         let late = lease.votes.asked & !lease.votes.answered();
         lease.said.retain(|(at, _)| late & 1 << at == 0);
         for _ in 0..late.count_ones() {
-            lease.tally.add(VoteReply::Failed(Failing::Late), 0, Some(lease.asked_at), now);
+            lease.bid.add(VoteReply::Failed(Failing::Late), 0, Some(lease.asked_at), now);
         }
         lease.votes.failed |= late;
         // A server that was given less time has not failed.
@@ -313,7 +332,7 @@ impl Machine {
         let mut verdict = quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
             // One that was to grant before others are asked has refused, or the limit is over.
-            let is_over = denied != 0 || lease.retry.is_over(now);
+            let is_over = denied != 0 || lease.bid.is_over(now);
             if lease.kind.is_exclusive() || lease.votes.later == 0 {
                 if denied != 0 {
                     self.waits_untold(id);
@@ -325,15 +344,15 @@ impl Machine {
             verdict = Verdict::Lost;
         }
         let unanswered = count(lease.votes.asked & !lease.votes.answered());
-        if verdict == Verdict::Lost
-            && lease.tally.is_unclear(quorum, unanswered)
-            && now < lease.patience_ends()
-        {
-            let late_at = lease.patience_ends().min(lease.due);
+        let is_lost = verdict == Verdict::Lost;
+        let patience_ends = if is_lost { lease.patience_ends() } else { now };
+        let late_at = patience_ends.min(lease.due);
+        let Some(bid) = lease.bid.bid() else { return };
+        if now < patience_ends && bid.tally.is_unclear(quorum, unanswered) {
             return self.plan(id, late_at);
         }
-        lease.tally.conclude(verdict);
-        match lease.attempt.ended(&lease.tally, wall_micros) {
+        bid.tally.conclude(verdict);
+        match bid.attempt.ended(&bid.tally, wall_micros) {
             AttemptAction::Ask(_) => self.ask(id, now),
             AttemptAction::Hold(grant) => self.hold(id, grant, now),
             AttemptAction::GiveUp(setback) => self.give_up(id, setback, now),
@@ -345,11 +364,12 @@ impl Machine {
     fn waits_untold(&mut self, id: LeaseId) {
         let random = self.settings.random;
         let Some(lease) = self.leases.get(id).filter(|lease| lease.waits()) else { return };
+        let Some(retry) = lease.bid.retry() else { return };
         let has_refused = |at: &usize| lease.votes.denied & 1 << at != 0;
         let mut refused = (0..lease.replicas.len()).filter(has_refused).peekable();
         let tells = |at| self.links[lease.link(at)].talk.told.is_tracking;
         if refused.peek().is_some() && !refused.any(tells) {
-            let pause = lease.asked_at.after(lease.retry.pause(random()));
+            let pause = lease.asked_at.after(retry.pause(random()));
             let late_at = lease.patience_ends().max(pause).min(lease.due);
             self.plan(id, late_at);
         }
@@ -379,6 +399,8 @@ impl Machine {
             deadline
         };
         let (is_late, is_exclusive) = (due <= now, lease.kind.is_exclusive());
+        let is_answered = lease.is_alone() || lease.votes.asked == lease.votes.answered();
+        let bid = lease.bid.0.take_if(|_| is_answered);
         if !self.lines.is_empty() {
             let names = &self.leases.get(id).expect("it is there").names;
             if is_handed_over && is_exclusive {
@@ -386,8 +408,16 @@ impl Machine {
             }
             self.lines.leave(names, id);
         }
+        self.spare(bid);
         self.plan(id, if is_late { now } else { due });
         self.wake(id);
+    }
+
+    /// A bid that has no lease any more: for the next request.
+    pub(super) fn spare(&mut self, bid: Option<Box<Bid>>) {
+        if self.spare_bids.len() < SPARE_MAX {
+            self.spare_bids.extend(bid);
+        }
     }
 
     /// An attempt came to nothing. The next one has a fresh owner, and what this one may have left is given back.
@@ -415,10 +445,11 @@ impl Machine {
             Setback::Held(frees_in) if is_watched => Setback::Watched(frees_in),
             setback => setback,
         };
-        lease.setback = Some(setback);
         lease.defers &= !matches!(setback, Setback::Held(_) | Setback::Watched(_));
         lease.relay = Relay::default();
-        match lease.retry.after(setback, now, random) {
+        let Some(bid) = lease.bid.bid() else { return };
+        bid.setback = Some(setback);
+        match bid.retry.after(setback, now, random) {
             Next::Rest(rest) => {
                 let is_held = matches!(setback, Setback::Held(_) | Setback::Watched(_));
                 let from = now.after(rest.least);

@@ -33,7 +33,8 @@ impl Machine {
     pub(super) fn stand(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.phase = Phase::InLine;
-        let next = lease.retry.last_word_at(now).or(lease.retry.ends_at());
+        let next =
+            lease.bid.retry().and_then(|retry| retry.last_word_at(now)).or(lease.bid.ends_at());
         self.lines.join(&lease.names, id);
         self.plan(id, next.unwrap_or(now.after(self.settings.flight_max)));
     }
@@ -41,8 +42,8 @@ impl Machine {
     /// The rest is over, or the limit of one that stands in line.
     pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        if lease.retry.is_over(now) {
-            let own = lease.setback;
+        if lease.bid.is_over(now) {
+            let own = lease.bid.setback();
             let setback = self.known_by_others(id, now).or(own);
             self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
         } else if lease.phase == Phase::InLine {
@@ -89,7 +90,7 @@ impl Machine {
         }
         let first = self.leases.get(self.lines.first(&lease.names)?)?;
         let is_silent = first.is_silent(self.settings.timeout, now);
-        let setback = if is_silent { Setback::Failing } else { first.setback? };
+        let setback = if is_silent { Setback::Failing } else { first.bid.setback()? };
         let (asked_at, votes) = (first.asked_at, first.votes);
         let said = first.said.clone();
         let met = first.replicas.clone();
@@ -110,19 +111,22 @@ impl Machine {
         let names = waits.filter(has_no_turn)?.names.clone();
         let mut next_id = self.lines.second(&names, id)?;
         // Those whose limits are over as well are told what it knows.
-        while self.leases.get(next_id)?.retry.is_over(now) {
+        while self.leases.get(next_id)?.bid.is_over(now) {
             self.waited(next_id, now);
             next_id = self.lines.second(&names, id)?;
         }
-        let may_enter = |next: &&Lease| next.phase == Phase::InLine && !next.retry.is_counted();
+        let may_enter = |next: &&Lease| next.phase == Phase::InLine && !next.bid.is_counted();
         let next = self.leases.get(next_id).filter(may_enter)?;
         self.leases.get(id).filter(|lease| lease.can_pass_to(next))?;
         self.leave_queue(id, now);
         self.gives_owner(id, next_id);
         let lease = self.leases.get_mut(id)?;
-        let (entry, setback, said) = (lease.entry.take(), lease.setback, lease.said.clone());
+        let (entry, setback, said) = (lease.entry.take(), lease.bid.setback(), lease.said.clone());
         let next = self.leases.get_mut(next_id)?;
-        (next.entry, next.phase, next.setback, next.said) = (entry, Phase::Queued, setback, said);
+        (next.entry, next.phase, next.said) = (entry, Phase::Queued, said);
+        if let Some(bid) = next.bid.bid() {
+            bid.setback = setback;
+        }
         self.waiters.insert(next.owner.value(), next_id);
         // For a report.
         let met = next.replicas.clone();
@@ -151,9 +155,10 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        let (names, retry) = (lease.names.clone(), lease.retry);
+        let (names, retry) = (lease.names.clone(), lease.bid.retry());
         if self.lines.leave(&names, id) {
-            if let Some(next) = self.lines.first(&names).and_then(|id| self.leases.get_mut(id)) {
+            let next = self.lines.first(&names).and_then(|id| self.bid(id));
+            if let (Some(next), Some(retry)) = (next, retry) {
                 next.retry.goes_on_from(&retry);
             }
             self.call_first(names.lock(), now);

@@ -18,7 +18,7 @@ use super::session::Fault;
 use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
-use crate::policy::{LeaseState, Moment, Quorum, TimerWheel};
+use crate::policy::{Bid, LeaseState, Moment, Quorum, TimerWheel};
 
 /// The end of time.
 pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
@@ -130,6 +130,7 @@ pub(crate) struct Machine {
     pub(super) due: Vec<LeaseId>,
     pub(super) proved: Vec<Reply>,
     pub(super) spare: Vec<Box<[Replica]>>,
+    pub(super) spare_bids: Vec<Box<Bid>>,
     /// Told when each server has been tried.
     met: Vec<Waker>,
     /// Nobody is let in any more, for this reason.
@@ -175,6 +176,7 @@ impl Machine {
             due: Vec::new(),
             proved: Vec::new(),
             spare: Vec::new(),
+            spare_bids: Vec::new(),
             met: Vec::new(),
             closed: None,
             is_undriven: false,

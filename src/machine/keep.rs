@@ -73,6 +73,8 @@ impl Machine {
                 what
             });
             let Some(lease) = self.leases.get_mut(id) else { continue };
+            // No answer counts any more by which it would be granted.
+            let bid = lease.bid.0.take();
             lease.round += 1;
             lease.said.clear();
             lease.news_at = NEVER;
@@ -82,6 +84,7 @@ impl Machine {
                 true => lease.late_at,
                 false => now.after(self.settings.timeout),
             };
+            self.spare(bid);
             self.plan(id, late_at.min(until));
         }
         self.renew_everywhere(batch, now);

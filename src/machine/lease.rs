@@ -17,8 +17,8 @@ use super::link::Link;
 use super::talk::{To, What};
 use crate::names::Names;
 use crate::policy::{
-    Attempt, Bounds, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, RetryState, Setback,
-    Tally, Term, WaiterState, is_silence, patience,
+    Bidding, Bounds, End, LeaseState, Loss, Moment, Quorum, Redelivery, Relay, Setback, Term,
+    WaiterState, is_silence, patience,
 };
 
 /// Where a lease stands.
@@ -85,7 +85,7 @@ pub(super) struct Counted {
 }
 
 /// What one server may have of a lease's owner.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Replica {
     /// The link on which it is asked.
     pub(super) link: u16,
@@ -208,13 +208,10 @@ pub(super) struct Lease {
     /// Before the first byte of the round was written.
     pub(super) asked_at: Moment,
     pub(super) votes: Votes,
-    pub(super) attempt: Attempt,
-    pub(super) tally: Tally,
-    pub(super) retry: RetryState,
+    /// Until it is granted, and has been answered.
+    pub(super) bid: Bidding,
     /// Its next question leaves the lock to others that wait for it.
     pub(super) defers: bool,
-    /// Why the last attempt came to nothing.
-    pub(super) setback: Option<Setback>,
     /// In the queue of the lock, while the owner waits there, may do so yet, or has its turn.
     pub(super) entry: Option<Box<Entry>>,
     /// An attempt for one that stays in its queue meanwhile, and has the lease if it is granted.
@@ -323,13 +320,13 @@ impl Lease {
 
     /// Whether the request may wait for another holder's end.
     pub(super) fn waits(&self) -> bool {
-        self.retry.waits()
+        self.bid.waits()
     }
 
     /// The kind by which it asks for the lock. What an owner may have already only a script finds to be its own: in the
     /// owner's turn, and where it asks once more; then there is a proposal.
     pub(super) fn asks_as(&self) -> &'static Kind {
-        let has_proposal = self.attempt.ballot().is_some();
+        let has_proposal = self.bid.ballot().is_some();
         let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.means().are_steps;
         if needs_script { &FENCED } else { self.kind }
     }
@@ -482,7 +479,7 @@ impl Lease {
             predecessor: self.predecessor.as_ref().map(|owner| owner.value()),
             ttl_ms: self.key_ms(),
             token: self.token,
-            ballot: self.attempt.ballot(),
+            ballot: self.bid.ballot(),
             goes_on: self.relay != Relay::default(),
             defers: self.defers,
             may_be_queued: self.entry.is_some(),

@@ -20,11 +20,12 @@ use super::link::Link;
 use super::rules;
 use super::talk::{To, What};
 use crate::policy::{
-    End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, drift, renew_at,
+    Bidding, End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, drift,
+    renew_at,
 };
 
 /// Of leases that have ended, for the next ones.
-const SPARE_MAX: usize = 64;
+pub(super) const SPARE_MAX: usize = 64;
 
 impl Machine {
     /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.
@@ -211,9 +212,9 @@ impl Machine {
         // For a report.
         lease.has_met(&replicas);
         let options = Options { is_renewed: false, ..lease.another_attempt() };
-        let (entry, retry, asked_at) = (lease.entry.take(), lease.retry, lease.asked_at);
+        let (entry, asked_at) = (lease.entry.take(), lease.asked_at);
         let until = pointless_at(lease, &self.settings);
-        let aside = self.add(options, owner, retry, replicas, until, now);
+        let aside = self.add(options, owner, Bidding(None), replicas, until, now);
         if let Some(lease) = self.leases.get_mut(aside) {
             (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
         }
@@ -434,6 +435,7 @@ impl Machine {
         self.is_watched_no_more(id);
         let is_by_slots = self.is_by_slots();
         if let Some(lease) = self.leases.get_mut(id) {
+            let bid = lease.bid.0.take();
             let mut replicas = std::mem::take(&mut lease.replicas);
             if !is_by_slots {
                 replicas.iter_mut().for_each(|replica| *replica = replica.fresh());
@@ -442,6 +444,7 @@ impl Machine {
                 }
             }
             self.leases.discard(id);
+            self.spare(bid);
         }
     }
 }

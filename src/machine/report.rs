@@ -106,7 +106,7 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return false };
         let is_asked = lease.phase == Phase::Asking && lease.round == round;
         let is_told = !lease.kind.means().read_the_lock && lease.waits();
-        let may_end = lease.retry.ends_at().is_some() || is_told;
+        let may_end = lease.bid.ends_at().is_some() || is_told;
         if !matches!(reply.value(), Frame::Null) || !is_asked || !may_end {
             return false;
         }

@@ -28,7 +28,9 @@ impl Machine {
         lease.round += 1;
         (lease.asked_at, lease.votes) = (now, Votes::default());
         let replicas = lease.replicas.len();
-        lease.tally = Tally::new(Verdict::Pending);
+        if let Some(bid) = lease.bid.bid() {
+            bid.tally = Tally::new(Verdict::Pending);
+        }
         let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);
         self.put(id, now);
@@ -77,7 +79,7 @@ impl Machine {
             if let Some(failing) = refusal.or_else(left_out).or(elsewhere) {
                 is_wanted |= link.want(now);
                 lease.votes.failed |= 1 << at;
-                lease.tally.add(VoteReply::Failed(failing), 0, None, now);
+                lease.bid.add(VoteReply::Failed(failing), 0, None, now);
                 lease.said.retain(|(known, _)| *known != at);
                 continue;
             }
@@ -101,7 +103,7 @@ impl Machine {
         let is_first = !lease.kind.is_exclusive() && lease.votes.later != 0;
         let patience = if is_first { FIRST_SHARE } else { 1 };
         let late_at = lease.asked_at.after(settings.timeout / patience);
-        let due = late_within(late_at, lease.retry.ends_at());
+        let due = late_within(late_at, lease.bid.ends_at());
         let is_any_left_out = lease.votes.failed != 0;
         self.plan(id, due);
         self.note_failures(unreached, now);
@@ -117,7 +119,7 @@ impl Machine {
     /// it is, or in the place of one that waits, or of one that has something.
     fn asks_first(&self, id: LeaseId, now: Moment) -> Option<usize> {
         let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive())?;
-        let is_led = lease.attempt.ballot().is_some_and(Ballot::is_outbid);
+        let is_led = lease.bid.ballot().is_some_and(Ballot::is_outbid);
         let asks_all = is_led || lease.scouts_for.is_some() || lease.predecessor.is_some();
         if asks_all || self.is_alone() { None } else { self.leader(id, now) }
     }

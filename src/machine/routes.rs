@@ -357,7 +357,8 @@ impl Machine {
             return false;
         }
         let of = (round, what);
-        routed.pieces = Some(Pieces { of, number: 0, minted: None, is_missing: false, spell });
+        routed.pieces =
+            Some(Box::new(Pieces { of, number: 0, minted: None, is_missing: false, spell }));
         self.repeat((id, at), round, what, now)
     }
 
@@ -377,7 +378,7 @@ impl Machine {
         let is_present = lease.round == of.0;
         let replica = &mut lease.replicas[at];
         let is_it = |pieces: &Pieces| is_present && pieces.of == of;
-        let Some(pieces) = replica.routed.pieces.filter(is_it) else {
+        let Some(pieces) = replica.routed.pieces.as_deref().copied().filter(is_it) else {
             let is_settled = replica.routed.detours.0 != of.0
                 && reply.is_some_and(|reply| reply.frame.error().is_none());
             replica.routed.is_apart &= !is_settled;
@@ -401,7 +402,7 @@ impl Machine {
             }
         }
         if next.number < count {
-            (replica.routed.pieces, replica.routed.detours) = (Some(next), (0, 0));
+            (replica.routed.pieces, replica.routed.detours) = (Some(Box::new(next)), (0, 0));
             return self.repeat((id, at), of.0, of.1, now);
         }
         let answer = if next.is_missing { Answer::NotOwned } else { Answer::Granted(next.minted) };
@@ -425,7 +426,7 @@ impl Lease {
 
     /// The piece of a question that is asked for, where it is in pieces.
     pub(super) fn piece(&self, at: usize, what: What) -> Option<Pieces> {
-        let pieces = self.replicas[at].routed.pieces;
+        let pieces = self.replicas[at].routed.pieces.as_deref().copied();
         pieces.filter(|pieces| pieces.of == (self.round, what))
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Routing {
 }
 
 /// Of a replica: where it is, and what becomes of its question on the way.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Routed {
     pub(super) slot: u16,
     /// The lease has others, in other slots.
@@ -42,7 +42,7 @@ pub(super) struct Routed {
     pub(super) is_apart: bool,
     /// How often its question was sent elsewhere, in this round.
     pub(super) detours: (u32, u8),
-    pub(super) pieces: Option<Pieces>,
+    pub(super) pieces: Option<Box<Pieces>>,
 }
 
 /// The piece of a question that is asked for now, and what those before have come to.
@@ -66,8 +66,13 @@ pub(super) struct Routes {
 
 impl Routed {
     /// The same place, where nothing was asked.
-    pub(super) fn fresh(self) -> Self {
-        Self { detours: (0, 0), pieces: None, ..self }
+    pub(super) fn fresh(&self) -> Self {
+        Self {
+            slot: self.slot,
+            is_of_several: self.is_of_several,
+            is_apart: self.is_apart,
+            ..Self::default()
+        }
     }
 
     /// Whether the question of this round may be sent elsewhere once more.

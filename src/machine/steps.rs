@@ -258,7 +258,7 @@ impl Machine {
     ) {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let (is_alone, ballot) = (lease.is_alone(), lease.attempt.ballot());
+        let (is_alone, ballot) = (lease.is_alone(), lease.bid.ballot());
         let replica = &mut lease.replicas[at];
         let steps = &mut replica.steps;
         let counter = steps.counter.number();

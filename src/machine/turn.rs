@@ -143,7 +143,7 @@ impl Machine {
             None => asked.votes.asked & 1 << server == 0,
         };
         // What is asked with another token was granted before.
-        let is_first = !asked.attempt.ballot().is_some_and(Ballot::is_outbid);
+        let is_first = !asked.bid.ballot().is_some_and(Ballot::is_outbid);
         is_first && asked.votes.granted == 0 && (0..asked.replicas.len()).all(is_undone_at)
     }
 

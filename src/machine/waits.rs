@@ -63,7 +63,7 @@ impl Machine {
         let may = |lease: &Lease| {
             lease.kind.wait.is_some()
                 && lease.kind.means().know_marks
-                && !lease.retry.is_counted()
+                && !lease.bid.is_counted()
                 && is_whole(lease)
                 && !lease.is_apart()
         };
@@ -75,12 +75,13 @@ impl Machine {
         let random = (self.settings.random)();
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Some(at) = lease.at_link(server).next() else { return };
+        let Some(pause) = lease.bid.retry().map(|retry| retry.pause(random)) else { return };
         lease.phase = Phase::Queued;
         lease.entry = Some(Box::new(Entry {
             server,
             at,
             state: WaiterState::begin(),
-            pause: lease.retry.pause(random),
+            pause,
             asked_at: now,
             unanswered_since: None,
             is_known: false,
@@ -99,7 +100,7 @@ impl Machine {
     #[inline(never)]
     pub(crate) fn entry(&mut self, id: LeaseId) -> Option<(&mut Entry, Waiting)> {
         let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
-        let waiting = Waiting { term: lease.term, retry: lease.retry };
+        let waiting = Waiting { term: lease.term, retry: lease.bid.retry()? };
         lease.entry.as_deref_mut().map(|entry| (entry, waiting))
     }
 
@@ -178,17 +179,17 @@ impl Machine {
     /// said before stands: this was one of them.
     pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let known = lease.setback.filter(|_| !lease.is_alone());
+        let known = lease.bid.setback().filter(|_| !lease.is_alone());
         if let Some(entry) = &mut lease.entry {
             entry.turn = None;
         }
-        if let Some(known) = known.filter(|_| lease.retry.is_over(now)) {
+        if let Some(known) = known.filter(|_| lease.bid.is_over(now)) {
             self.give_back_aside(id, now);
             return self.refuse(id, known, true, now);
         }
         self.give_up(id, setback, now);
-        if let Some(lease) = self.leases.get_mut(id) {
-            lease.setback = known.or(lease.setback);
+        if let Some(bid) = self.bid(id) {
+            bid.setback = known.or(bid.setback);
         }
     }
 
@@ -196,7 +197,7 @@ impl Machine {
     pub(crate) fn is_out_of_time(&mut self, id: LeaseId, now: Moment) {
         let timeout = self.settings.timeout;
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let mut setback = lease.setback.unwrap_or(Setback::Held(None));
+        let mut setback = lease.bid.setback().unwrap_or(Setback::Held(None));
         if lease.is_silent(timeout, now) {
             lease.forgets_what_was_said();
             setback = Setback::Failing;
@@ -391,7 +392,10 @@ impl Machine {
         let said = std::mem::take(&mut lease.said);
         let waiter = self.leases.get_mut(waiter).filter(|lease| lease.phase == Phase::Queued);
         if let (Some(lease), Refusal::Setback { setback, .. }) = (waiter, refusal) {
-            (lease.setback, lease.said) = (Some(setback), said);
+            lease.said = said;
+            if let Some(bid) = lease.bid.bid() {
+                bid.setback = Some(setback);
+            }
         }
         self.forget(scout, now);
     }

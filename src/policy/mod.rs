@@ -6,6 +6,7 @@
 
 mod attempt;
 mod backoff;
+mod bidding;
 mod bounds;
 mod breaker;
 #[cfg(any(test, feature = "scriptless"))]
@@ -56,6 +57,7 @@ pub(crate) use self::{
 };
 pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
 pub(crate) use backoff::Backoff;
+pub(crate) use bidding::{Bid, Bidding};
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
 #[cfg(any(test, feature = "scriptless"))]

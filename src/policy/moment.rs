@@ -1,20 +1,21 @@
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// A point in time that counts suspension: nanoseconds since the machine booted.
 ///
 /// Moments of two machines, or from before and after a reboot, have nothing to do with each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(NonZeroU64);
 
 impl Moment {
     /// The moment `nanos` nanoseconds after boot.
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(NonZeroU64::MIN.saturating_add(nanos))
     }
 
     /// Nanoseconds since boot.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// This moment and `span` later; the end of time where that would overflow.
@@ -24,7 +25,13 @@ impl Moment {
 
     /// How long after `earlier` this is; zero where it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::from_nanos(0)
     }
 }
 
