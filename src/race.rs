@@ -62,7 +62,7 @@ pub(crate) fn caught<F: Future + Unpin>(
 /// On the heap, as it is needed where something is waited for. Looked at whatever its task has done before: a future that is
 /// never out of work does not keep it from ringing.
 #[inline(never)]
-fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
+pub(crate) fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
     Box::pin(unconstrained(sleep(limit)))
 }
 

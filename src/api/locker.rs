@@ -5,15 +5,14 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(any(test, feature = "_calls", feature = "groups"))]
-use tokio::time::{Sleep, sleep};
-
 use crate::driver::Shared;
+#[cfg(any(test, feature = "_calls", feature = "groups"))]
+use crate::driver::timekeeper::Timer;
 use crate::error::{Error, Report};
 use crate::names::Names;
 use crate::policy::Quorum;
 #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
-use crate::race::{Elapsed, timeout};
+use crate::race::Elapsed;
 
 const STANDS_STILL: &str = "this call is on no tokio runtime, and the locker is on a current_thread one, which stands still unless \
      a thread is in its block_on: await the call there, or connect on a multi_thread runtime";
@@ -36,20 +35,18 @@ impl Locker {
 
     /// A timer of the caller's runtime; of the driver's, where the caller is on none.
     #[cfg(any(test, feature = "_calls", feature = "groups"))]
-    pub(crate) fn sleep(&self, time: Duration) -> Sleep {
-        let _entered = self.driver.entered();
-        sleep(time)
+    pub(crate) fn sleep(&self, time: Duration) -> Timer {
+        self.driver.timer(time)
     }
 
-    /// As [`timeout`], with such a timer.
+    /// The output of `future`, if it is ready within `limit`.
     #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sharing"))]
-    pub(crate) fn timeout<F: Future + Unpin>(
+    pub(crate) async fn timeout<F: Future + Unpin>(
         &self,
         limit: Duration,
         future: F,
-    ) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
-        let _entered = self.driver.entered();
-        timeout(limit, future)
+    ) -> Result<F::Output, Elapsed> {
+        self.driver.timeout(limit, future).await
     }
 
     /// # Errors

@@ -26,7 +26,7 @@ use crate::shutdown::Shutdown;
 
 /// After this time the rest is tried again.
 const WRITE_AGAIN: Duration = Duration::from_millis(10);
-/// The clock is looked at no later than this, whatever is due.
+/// A thread that waits for news looks for them this often, whatever is told.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
 /// Behind a stall, those that read have as many looks as this, each of this time, before the clock judges.
@@ -268,7 +268,7 @@ impl Shared {
                 continue;
             }
             let is_left = state.wires.iter().any(|wire| !wire.is_writing && !wire.rest.is_empty());
-            let longest = if is_left { WRITE_AGAIN } else { LOOKED_AT_EACH };
+            let longest = if is_left { WRITE_AGAIN } else { state.machine.beat() };
             state.planned = state.machine.due().min(now.after(longest));
             let within = state.planned.since(now);
             state = self.wait_for_news(state, within);

@@ -66,8 +66,6 @@ const READ_ROOM_BYTES: usize = 1024;
 const READS_MAX: usize = 8;
 /// What is done so late was held up by a stall of the whole process.
 pub(crate) const STALL: Duration = Duration::from_millis(10);
-/// The timer is set to no later than this, whatever is due.
-const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
 /// What handles and the task share.
 pub(crate) struct Shared {
@@ -540,7 +538,7 @@ impl Task {
             return true;
         }
         if due < state.planned || state.planned <= now {
-            let planned = due.min(now.after(LOOKED_AT_EACH));
+            let planned = due.min(now.after(state.machine.beat()));
             state.planned = planned;
             drop(state);
             self.timer.as_mut().set(clock::sleep(planned.since(now)));

@@ -21,7 +21,6 @@ use crate::net::reason::Reason;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::Unfit;
 use crate::policy::parts::has;
-use crate::race::timeout;
 use crate::shutdown::{Shutdown, Unreleased};
 
 /// Why a link has no socket.
@@ -88,14 +87,9 @@ impl Shared {
         let is_driven = self.lock().is_driven;
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
-        let end = pin!(end);
         // What is left then is said.
         if is_driven {
-            let limited = {
-                let _entered = self.entered();
-                timeout(within, end)
-            };
-            let _ = limited.await;
+            let _ = self.timeout(within, pin!(end)).await;
         }
         let state = self.lock();
         self.servers.ending(&state.machine, &ended, &|link| state.wires[link].why.clone())

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::{EnterGuard, Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
+use tokio::task::coop::Unconstrained;
 use tokio::time::{Sleep, sleep};
 
 use super::Shared;
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
+use crate::race::{Elapsed, First, race, timer};
 
 /// The driver has this time to do what is due before a caller does it.
 const DRIVER_FIRST: Duration = Duration::from_millis(10);
@@ -35,7 +37,8 @@ impl Timekeeper {
         mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         loop {
-            let (polled, due) = shared.look(|machine| (poll(machine, context), machine.due()));
+            let (polled, due) =
+                shared.look(|machine| (poll(machine, context), (machine.due(), machine.beat())));
             if polled.is_ready() || !self.is_elsewhere(shared) || !self.has_rung(due, context) {
                 return polled;
             }
@@ -45,9 +48,9 @@ impl Timekeeper {
 
     /// Whether what is due has not been done for too long.
     #[inline(never)]
-    fn has_rung(&mut self, due: Moment, context: &mut Context<'_>) -> bool {
+    fn has_rung(&mut self, (due, beat): (Moment, Duration), context: &mut Context<'_>) -> bool {
         let now = clock::now();
-        let at = due.after(DRIVER_FIRST).min(now.after(super::LOOKED_AT_EACH));
+        let at = due.after(DRIVER_FIRST).min(now.after(beat));
         let (_, timer) = match self.timer.take() {
             Some(timer) if timer.0 <= at => self.timer.insert(timer),
             _ => self.timer.insert((at, Box::pin(sleep(at.since(now))))),
@@ -65,7 +68,43 @@ impl Timekeeper {
     }
 }
 
+/// A timer of the caller's runtime; of the driver's, where the caller is on none: it has rung, too, once that has ended.
+pub(crate) struct Timer {
+    of: Option<Arc<Shared>>,
+    timer: Pin<Box<Unconstrained<Sleep>>>,
+}
+
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Tokio panics where a timer is polled whose runtime has ended.
+        if self.of.as_ref().is_some_and(|shared| !shared.lock().is_driven) {
+            return Poll::Ready(());
+        }
+        self.timer.as_mut().poll(context)
+    }
+}
+
 impl Shared {
+    pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
+        let entered = Handle::try_current().err().map(|_| self.runtime.enter());
+        let of = entered.is_some().then(|| Arc::clone(self));
+        Timer { of, timer: timer(time) }
+    }
+
+    /// The output of `future`, if it is ready within `limit`.
+    pub(crate) async fn timeout<F: Future + Unpin>(
+        self: &Arc<Self>,
+        limit: Duration,
+        future: F,
+    ) -> Result<F::Output, Elapsed> {
+        match race(future, self.timer(limit)).await {
+            First::One(output) => Ok(output),
+            First::Other(()) => Err(Elapsed),
+        }
+    }
+
     /// What the machine comes to.
     pub(crate) async fn wait<T>(
         self: &Arc<Self>,
@@ -95,11 +134,6 @@ impl Shared {
             timekeeper.poll(self, context, &mut poll)
         })
         .await
-    }
-
-    /// A caller that is on no runtime has its timers on the driver's.
-    pub(crate) fn entered(&self) -> Option<EnterGuard<'_>> {
-        Handle::try_current().err().map(|_| self.runtime.enter())
     }
 
     #[cfg(feature = "tokio-util")]

@@ -5,8 +5,8 @@ use std::mem;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::driver::timekeeper::Timer;
 use leasehold_resp::Frame;
-use tokio::time::Sleep;
 
 use super::purpose;
 use crate::api::{Call, Locker};
@@ -151,7 +151,7 @@ impl Watch {
         self.locker.is_closed()
     }
 
-    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+    pub(super) fn sleep(&self, time: Duration) -> Timer {
         self.locker.sleep(time)
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::driver::timekeeper::Timer;
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::Sleep;
 
 use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
@@ -64,17 +64,17 @@ impl Site {
     }
 
     /// A timer, wherever the caller is.
-    pub(super) fn sleep(&self, time: Duration) -> Sleep {
+    pub(super) fn sleep(&self, time: Duration) -> Timer {
         self.engine.sleep(time)
     }
 
     /// The output of `future`, if it is ready within `limit`.
-    pub(super) fn timeout<F: Future + Unpin>(
+    pub(super) async fn timeout<F: Future + Unpin>(
         &self,
         limit: Duration,
         future: F,
-    ) -> impl Future<Output = Result<F::Output, Elapsed>> + Unpin {
-        self.engine.timeout(limit, future)
+    ) -> Result<F::Output, Elapsed> {
+        self.engine.timeout(limit, future).await
     }
 
     /// How many servers there are.

@@ -18,10 +18,12 @@ use super::session::Fault;
 use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
-use crate::policy::{Bid, LeaseState, Moment, Quorum, TimerWheel};
+use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
 
 /// The end of time.
 pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
+/// The clock is looked at as often where there is no lease.
+const IDLE: Duration = Duration::from_secs(3600);
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
 
 /// What stays the same for as long as a machine lives.
@@ -391,6 +393,11 @@ impl Machine {
     /// Where a server is, as all processes call it.
     pub(crate) fn address(&self, link: usize) -> &str {
         &self.links[link].address
+    }
+
+    /// How long the clock may be left unlooked at, whatever is due: timers stand still while the machine sleeps.
+    pub(crate) fn beat(&self) -> Duration {
+        if self.leases.len() == 0 { IDLE } else { BEAT }
     }
 
     /// Leases in any phase.

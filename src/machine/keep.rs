@@ -473,6 +473,7 @@ impl Machine {
         context: &Context<'_>,
         now: Moment,
     ) -> Poll<()> {
+        self.happens(id, LeaseEvent::Passed, now);
         if !self.leases.get(id).is_some_and(Lease::is_held) {
             return Poll::Ready(());
         }

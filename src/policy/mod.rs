@@ -75,6 +75,7 @@ pub(crate) use grace::Reign;
 pub(crate) use grace::{began, length};
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
 pub(crate) use limit::{is_silence, left_of, waitable};
+pub(crate) use loss::BEAT;
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
 pub(crate) use mastership::Mastership;

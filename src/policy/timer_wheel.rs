@@ -138,7 +138,6 @@ impl<T> TimerWheel<T> {
         if slot.generation == entry.generation { slot.item.as_mut() } else { None }
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }

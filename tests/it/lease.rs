@@ -369,6 +369,25 @@ fn what_is_asked_outside_of_a_runtime_after_the_end_of_the_lockers_ends_at_once(
     });
 }
 
+/// Its timer is one of the runtime that ends.
+#[test]
+fn a_shutdown_that_waits_outside_of_a_runtime_ends_with_the_lockers() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    let kept = runtime.block_on(ours.lock("a").into_future()).unwrap();
+    server.stop();
+    let waiting = thread::spawn(move || {
+        let _kept = kept;
+        outside_of_a_runtime(ours.shutdown(Duration::from_secs(60))).unreleased.len()
+    });
+    // It waits by then, or ends as well.
+    thread::sleep(Duration::from_millis(100));
+    drop(runtime);
+    assert_eq!(waiting.join().unwrap(), 1);
+    server.cont();
+}
+
 /// Each of these waits for a while.
 #[cfg(feature = "full")]
 #[test]

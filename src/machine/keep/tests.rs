@@ -51,6 +51,16 @@ fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_b
     assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
 }
 
+/// Nobody has looked at the clock since: the process stood still, or the machine.
+#[test]
+fn one_that_waits_for_the_loss_of_a_lease_hears_of_its_end_as_soon_as_that_is_looked_at() {
+    let (mut bench, id) = holds();
+    let (mut place, context) = (None, Context::from_waker(Waker::noop()));
+    assert!(bench.machine.poll_lost(id, &mut place, &context, bench.now).is_pending());
+    let late = bench.now.after(Duration::from_secs(20));
+    assert!(bench.machine.poll_lost(id, &mut place, &context, late).is_ready());
+}
+
 /// Each question would make the answer to the one before worthless.
 #[test]
 fn a_lease_that_is_extended_faster_than_its_server_answers_is_extended() {
