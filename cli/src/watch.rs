@@ -390,4 +390,13 @@ mod tests {
         assert_eq!(said(&[("a", "y")], true), ["b: free"]);
         assert_eq!(said(&[], true), ["a: free"]);
     }
+
+    #[test]
+    fn locks_are_free_though_not_all_was_seen_of_what_is_beside_locks() {
+        let mut known = lines(&[("a", "x")]);
+        let line = known.values().next().unwrap().clone();
+        known.insert((b"a".to_vec(), Some("latch")), line);
+        assert_eq!(changes(&mut known, BTreeMap::new(), (true, false)), ["a: free"]);
+        assert_eq!(changes(&mut known, BTreeMap::new(), (true, true)), ["a: latch: gone"]);
+    }
 }

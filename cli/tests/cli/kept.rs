@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::command::{code, end, is_free, leasehold, output, stderr, stdout};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
-use leasehold_testing::{FaultProxy, RedisServer, eventually, soon};
+use leasehold_testing::{FaultProxy, Fleet, RedisServer, eventually, soon};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr};
 
@@ -48,6 +48,47 @@ async fn a_stolen_lock_ends_the_command_of_its_holder_and_the_thief_says_whose_i
     assert!(is_free(&server, "job"));
     let free = output(&mut leasehold(&server.url(), &["run", "--steal", "job", "true"])).await;
     assert_eq!((code(&free), &*stderr(&free)), (0, ""), "{free:?}");
+}
+
+/// Its work is not known to be done, whatever it ends with.
+#[tokio::test]
+async fn a_command_that_is_ended_with_its_run_leaves_no_ticket() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let file = directory.file("ticket").display().to_string();
+    let script = "trap 'exit 0' TERM; echo $$ > id; while :; do sleep 0.01; done";
+    let words = ["run", "--ttl", "3s", "--ticket", &file, "-c", script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    send("KILL", &[&running.id().unwrap().to_string()]);
+    end(running).await;
+    eventually("the lock is given back", || is_free(&server, "job")).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "");
+}
+
+#[tokio::test]
+async fn a_ticket_goes_down_a_pipe() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let words = ["run", "--ticket", "/dev/stdout", "job", "true"];
+    let done = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&done), &*stderr(&done)), (0, ""), "{done:?}");
+    assert!(!is_free(&server, "job"));
+    directory.write("ticket", &stdout(&done));
+    let file = directory.file("ticket").display().to_string();
+    let words = ["run", "--adopt", &file, "job", "true"];
+    assert_eq!(code(&output(&mut leasehold(&server.url(), &words)).await), 0);
+}
+
+/// A restarted server waits for TTL and delay together.
+#[tokio::test]
+async fn a_lock_has_a_delay_on_several_servers_too() {
+    let fleet = Fleet::start(3);
+    let run = async |words: &[&str]| {
+        let words = [&["run"], words, &["job", "true"]].concat();
+        code(&output(&mut leasehold(&fleet.urls().join(" "), &words)).await)
+    };
+    assert_eq!(run(&["--lock-delay", "1s"]).await, 0);
+    assert_eq!(run(&["--lock-delay", "1s", "--max-ttl", "11s"]).await, 0);
+    assert_eq!(run(&["--lock-delay", "1s", "--max-ttl", "10s"]).await, 78);
 }
 
 /// From a run whose command was well to another, and to one alone.

@@ -237,6 +237,30 @@ async fn a_command_is_ended_once_it_has_held_the_lock_for_as_long_as_it_may() {
     assert!(is_free(&server, "job"));
 }
 
+/// However short that is beside the TTL.
+#[tokio::test]
+async fn a_command_has_most_of_the_time_that_it_may_hold_the_lock_for() {
+    let server = RedisServer::start();
+    let words = ["run", "--hold-at-most", "3s", "job", "sleep", "0.1"];
+    let done = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!(code(&done), 0, "{done:?}");
+}
+
+/// Linux cuts the name of a process after 15 bytes.
+#[tokio::test]
+async fn a_command_whose_name_is_cut_inside_a_character_is_ended_too() {
+    const SCRIPT: &str = "#!/bin/sh\necho $$ > id\nwhile :; do sleep 0.01; done\n";
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    directory.write("äöüäöüäö", SCRIPT);
+    let script = directory.file("äöüäöüäö");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
+    let words = ["run", "--ttl", "3s", "job", script.to_str().unwrap()];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    server.cli(&["DEL", "job"]);
+    assert_eq!(code(&end(running).await), 75);
+}
+
 #[tokio::test]
 async fn a_lost_lease_ends_all_that_the_command_has_started() {
     let server = RedisServer::start();
