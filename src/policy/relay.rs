@@ -11,7 +11,7 @@ const RELAY_MAX: Duration = Duration::from_secs(1);
 const SHORT_HOLD: Duration = Duration::from_millis(2);
 /// Tokens that a server sets aside for a process, beyond the one of the owner that took over there: as
 /// `scripts/acquire.lua` has it.
-const ASIDE: u64 = 15;
+const ASIDE: u32 = 15;
 
 /// A lock that goes from hand to hand within one process, unseen by all others.
 ///
@@ -40,7 +40,7 @@ pub(crate) struct Relay {
     /// When the first hand-over was.
     began_at: Option<Moment>,
     /// Tokens above the present holder's that are set aside.
-    aside: u64,
+    aside: u32,
 }
 
 /// What goes from a holder to the next one: when the lease ends, and the holder's token, if there are tokens.
@@ -82,7 +82,7 @@ impl Relay {
     /// The largest token that is set aside for a holder of this one, which a server's counter is not to be below; 0 for
     /// one that has no token.
     pub(crate) fn last_aside(self, token: u64) -> u64 {
-        if token == 0 { 0 } else { token + self.aside }
+        if token == 0 { 0 } else { token + u64::from(self.aside) }
     }
 
     fn hand(self, now: Moment) -> Option<Self> {
