@@ -26,13 +26,13 @@ fn a_lease_is_passed_on_with_its_end_and_the_next_token_that_is_set_aside() {
     let lease = |token| Passed { until, token };
     assert_eq!(Relay::default().pass(lease(Some(70)), term, at(1)), None, "none is set aside");
     let mut relay = Relay::begin();
-    for token in 70..70 + ASIDE {
+    for token in 70..70 + u64::from(ASIDE) {
         let passed = relay.pass(lease(Some(token)), term, at(1)).unwrap();
         assert_eq!(passed.0, lease(Some(token + 1)));
         relay = passed.1;
-        assert_eq!(relay.last_aside(token + 1), 70 + ASIDE);
+        assert_eq!(relay.last_aside(token + 1), 70 + u64::from(ASIDE));
     }
-    assert_eq!(relay.pass(lease(Some(70 + ASIDE)), term, at(1)), None);
+    assert_eq!(relay.pass(lease(Some(70 + u64::from(ASIDE))), term, at(1)), None);
     assert!(relay.pass(lease(None), term, at(1)).is_some(), "it needs no token");
     assert_eq!(Relay::begin().last_aside(0), 0, "a lease without a token has none for others");
     assert_eq!(Relay::begin().pass(lease(None), term, at(5_001)), None, "it is short");
