@@ -233,6 +233,10 @@ impl Shared {
                 return;
             }
             writer.take(state.machine.output(link, now));
+            // It is due to be answered.
+            if state.machine.due() < state.planned.max(now) {
+                state.call_task();
+            }
         }
     }
 

@@ -114,6 +114,24 @@ async fn a_frozen_server_keeps_nobody_and_has_nothing_in_the_end() {
     until_free(&server, "held").await;
 }
 
+/// Nobody waits for the release, and nothing else is due for an hour.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_a_silent_connection_swallows_is_sent_again() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let locker = locker(proxy.url(), LONG).await;
+    let request = locker.lock("a").no_renewal();
+    let guard = off("a lock", move || request.wait().unwrap()).await;
+    // The clock's thread has seen to all that was due behind the acquire.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = proxy.accepted();
+    proxy.to_server().set(Fault::Blackhole);
+    drop(guard);
+    soon("another connection", proxy.until_accepted(before + 1)).await;
+    proxy.to_server().set(Fault::Pass);
+    until_free(&server, "a").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_serves_again_and_one_that_waits_gets_its_lock() {
     let mut server = RedisServer::start();
