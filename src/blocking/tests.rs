@@ -115,6 +115,20 @@ fn a_connection_that_ends_is_made_again() {
     locker.lock("a").wait().unwrap().release().unwrap();
 }
 
+/// A datagram is written as a whole, or not at all: an error that ends no socket.
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_ends_its_socket() {
+    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
+
+    let (ours, theirs) = UnixDatagram::pair().unwrap();
+    let socket = dial::Socket(OwnedFd::from(ours).into());
+    theirs.send(b"a").unwrap();
+    let mut bytes = bytes::BytesMut::zeroed(1 << 24);
+    assert!(!socket.write(&mut bytes) && bytes.is_empty());
+    assert!(theirs.send(b"a").is_err());
+}
+
 #[test]
 fn each_handle_can_be_shown() {
     let server = [RedisServer::start()];

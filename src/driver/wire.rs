@@ -62,8 +62,8 @@ impl Writer {
         }
     }
 
-    /// Writes what was taken, as far as the socket takes it now; whether it takes no more. An error is the reader's to
-    /// find.
+    /// Writes what was taken, as far as the socket takes it now; whether it takes no more. An error ends the connection,
+    /// which the reader finds: a part of a command may have gone out.
     pub(super) fn write(&self) -> bool {
         let mut bytes = lock(&self.taken);
         let mut written = 0;
@@ -75,7 +75,10 @@ impl Writer {
                     return true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(_) => {
+                    self.half.shut_down();
+                    break;
+                }
             }
         }
         bytes.clear();
@@ -119,3 +122,6 @@ impl Role {
         self.0.store(0, Ordering::SeqCst);
     }
 }
+
+#[cfg(all(test, not(leasehold_loom)))]
+mod tests;
