@@ -111,6 +111,9 @@ async fn pair() -> io::Result<(TcpStream, TcpStream)> {
 
     let registered = |socket: UnixStream| {
         socket.set_nonblocking(true)?;
+        // Elsewhere each write says so.
+        #[cfg(target_vendor = "apple")]
+        rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
         TcpStream::from_std(OwnedFd::from(socket).into())
     };
     let (ours, theirs) = UnixStream::pair()?;

@@ -243,6 +243,9 @@ pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     ioctl_fionbio(&socket, true)?;
+    // Elsewhere each write says so.
+    #[cfg(target_vendor = "apple")]
+    rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

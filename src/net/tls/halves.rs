@@ -39,16 +39,12 @@ pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHal
     (reader, WriteHalf { socket: write, session })
 }
 
-/// A socket that takes what it can take now.
+/// A socket that takes what it can take now. What is written in several pieces at once may raise SIGPIPE.
 struct Unblocking<'a>(&'a TcpStream);
 
 impl Write for Unblocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
-    }
-
-    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_write_vectored(pieces)
     }
 
     fn flush(&mut self) -> io::Result<()> {
