@@ -95,6 +95,8 @@ fn a_lease_is_extended_renewed_lost_and_given_back() {
         thread::park_timeout(Duration::from_millis(1));
     }
     assert_eq!(guard.extend().unwrap_err().kind(), ErrorKind::Lost);
+    let error = guard.ends_extension(true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "it was extended before");
     assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     drop(locker.lock("a").no_renewal().wait().unwrap());
     let again = locker.lock("a").wait().unwrap();
