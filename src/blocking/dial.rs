@@ -65,7 +65,7 @@ impl Socket {
                 Err(io::ErrorKind::Interrupted) => {}
                 Err(io::ErrorKind::WouldBlock) => return true,
                 Err(_) => {
-                    self.shut_down();
+                    self.shut_down(net::Shutdown::Both);
                     bytes.clear();
                 }
             }
@@ -73,10 +73,10 @@ impl Socket {
         false
     }
 
-    /// Its reader finds the end.
-    pub(super) fn shut_down(&self) {
+    /// The peer finds the end; its reader, too, where it ends in both directions.
+    pub(super) fn shut_down(&self, how: net::Shutdown) {
         // Where it has ended already, there is nothing to do.
-        let _ = self.0.shutdown(net::Shutdown::Both);
+        let _ = self.0.shutdown(how);
     }
 }
 

@@ -1,6 +1,5 @@
 //! On a socket that fails.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::*;

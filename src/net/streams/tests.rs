@@ -7,7 +7,8 @@ use super::*;
 use crate::support::STUCK;
 
 #[tokio::test]
-async fn what_the_driver_said_last_goes_out_whether_its_replies_come_before_it_has_let_go_or_then() {
+async fn what_the_driver_said_last_goes_out_whether_its_replies_come_before_it_has_let_go_or_then()
+{
     const SAID: &[u8] = &[b'a'; 1024];
     for comes_before in [true, false] {
         let (stream, mut server) = duplex(16);

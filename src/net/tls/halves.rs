@@ -184,6 +184,12 @@ impl WriteHalf {
         let _ = session.flush(self.socket.as_ref());
         self.socket.as_ref()
     }
+
+    /// The same, where the socket is read to its end then.
+    pub(in crate::net) fn ending(&mut self) -> &mut tcp::OwnedWriteHalf {
+        self.say_farewell();
+        &mut self.socket
+    }
 }
 
 impl Drop for WriteHalf {
