@@ -3,8 +3,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr, TcpStream};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -29,24 +27,17 @@ use crate::policy::Moment;
 
 /// One read of a socket; most replies are below 100 bytes.
 pub(super) const READ_BYTES: usize = 4096;
-/// A writer waits no longer than this for room in a socket: other servers are to be written to.
-const WRITE_MAX: Duration = Duration::from_millis(1);
+/// A writer waits no longer than this for room in a socket: other servers are to be written to. On Windows, where that ends
+/// the connection, it has the time of a long way.
+const WRITE_MAX: Duration = Duration::from_millis(if cfg!(windows) { 500 } else { 1 });
 
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
-}
+/// Of a Unix socket too, which is read and written as any other; unlike the standard library's own, without SIGPIPE.
+pub(super) struct Socket(pub(super) TcpStream);
 
 impl Socket {
     pub(super) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
         loop {
-            let read = match self {
-                Self::Tcp(stream) => (&mut &*stream).read(room),
-                #[cfg(unix)]
-                Self::Unix(stream) => (&mut &*stream).read(room),
-            };
-            match read {
+            match (&self.0).read(room) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => return read,
             }
@@ -59,50 +50,33 @@ impl Socket {
         {
             use rustix::net::{RecvFlags, recv};
             let (flags, room) = (RecvFlags::PEEK | RecvFlags::DONTWAIT, &mut [0; 1][..]);
-            match self {
-                Self::Tcp(stream) => recv(stream, room, flags).is_ok(),
-                Self::Unix(stream) => recv(stream, room, flags).is_ok(),
-            }
+            recv(&self.0, room, flags).is_ok()
         }
         #[cfg(not(unix))]
         false
     }
 
-    /// Takes what the socket has room for off `bytes`; whether there is none now. An error is the reader's to find.
+    /// Takes what the socket has room for off `bytes`; whether there is none now. An error ends the socket, which the reader
+    /// finds: a part of a command may have gone out. So it does where a write has timed out on Windows, which cannot say what.
     pub(super) fn write(&self, bytes: &mut BytesMut) -> bool {
         while !bytes.is_empty() {
-            let written = match self {
-                Self::Tcp(stream) => (&mut &*stream).write(bytes),
-                #[cfg(unix)]
-                Self::Unix(stream) => (&mut &*stream).write(bytes),
-            };
-            match written.map_err(|error| error.kind()) {
+            match (&self.0).write(bytes).map_err(|error| error.kind()) {
                 Ok(count) => bytes.advance(count),
                 Err(io::ErrorKind::Interrupted) => {}
-                Err(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return true,
-                Err(_) => bytes.clear(),
+                Err(io::ErrorKind::WouldBlock) => return true,
+                Err(_) => {
+                    self.shut_down(net::Shutdown::Both);
+                    bytes.clear();
+                }
             }
         }
         false
     }
 
-    /// Its reader finds the end.
-    pub(super) fn shut_down(&self) {
+    /// The peer finds the end; its reader, too, where it ends in both directions.
+    pub(super) fn shut_down(&self, how: net::Shutdown) {
         // Where it has ended already, there is nothing to do.
-        let _ = match self {
-            Self::Tcp(stream) => stream.shutdown(net::Shutdown::Both),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.shutdown(net::Shutdown::Both),
-        };
-    }
-
-    /// A read waits for this time at most, which is not zero.
-    fn limit_reads(&self, most: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(most),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.set_read_timeout(most),
-        }
+        let _ = self.0.shutdown(how);
     }
 }
 
@@ -124,10 +98,10 @@ impl Dial {
             #[cfg(unix)]
             Address::Unix { path } => {
                 return self.greet(|| {
-                    let stream = UnixStream::from(connect_unix(path)?);
+                    let stream = TcpStream::from(connect_unix(path)?);
                     stream.set_nonblocking(false)?;
                     stream.set_write_timeout(Some(WRITE_MAX))?;
-                    Ok(Socket::Unix(stream))
+                    Ok(Socket(stream))
                 });
             }
         };
@@ -166,12 +140,12 @@ impl Dial {
     }
 
     fn open_at(&self, at: SocketAddr) -> Result<Opened<Socket>, Unopened> {
-        self.greet(|| self.connect(at).map(Socket::Tcp))
+        self.greet(|| self.connect(at).map(Socket))
     }
 
     fn connect(&self, at: SocketAddr) -> io::Result<TcpStream> {
         let left = self.until.since(clock::now());
-        let stream = TcpStream::connect_timeout(&at, left.max(WRITE_MAX))?;
+        let stream = TcpStream::connect_timeout(&at, left.max(Duration::from_millis(1)))?;
         stream.set_nodelay(true)?;
         watch_for_death(&stream, self.dead_after)?;
         stream.set_write_timeout(Some(WRITE_MAX))?;
@@ -192,13 +166,13 @@ impl Dial {
             if socket.write(handshake.output()) {
                 continue;
             }
-            let read = socket.limit_reads(Some(left)).and_then(|()| socket.read(&mut room));
+            let read = socket.0.set_read_timeout(Some(left)).and_then(|()| socket.read(&mut room));
             let fault = match read {
                 Ok(0) => NetFault::ClosedByServer,
                 Ok(count) => {
                     bytes.extend_from_slice(&room[..count]);
                     if handshake.received(&mut bytes, clock::now())? {
-                        socket.limit_reads(None).map_err(OpenError::of_dial)?;
+                        socket.0.set_read_timeout(None).map_err(OpenError::of_dial)?;
                         return Ok(Opened { socket, bytes, handshake });
                     }
                     continue;
@@ -211,7 +185,7 @@ impl Dial {
                 socket = connect().map_err(OpenError::of_dial)?;
                 continue;
             }
-            let may_be_tls = matches!(socket, Socket::Tcp(_));
+            let may_be_tls = matches!(self.address, Address::Tcp { .. });
             return Err(Unopened::ended(&handshake, fault, may_be_tls));
         }
     }

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem;
+use std::net;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -62,7 +63,7 @@ struct Wire {
     why: Option<OpenError>,
 }
 
-/// The handles' end of a driver: its threads end with it.
+/// The handles' end of a driver: its threads end behind it.
 pub(super) struct Driver {
     shared: Arc<Shared>,
 }
@@ -136,14 +137,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_over = true;
-        // A thread that writes ends its socket when it has done so.
-        let idle = state.wires.iter().filter(|wire| !wire.is_writing);
-        let sockets: Vec<_> = idle.filter_map(|wire| wire.socket.clone()).collect();
-        drop(state);
+        self.shared.lock().is_over = true;
         self.shared.news.notify_all();
-        sockets.iter().for_each(|socket| socket.shut_down());
     }
 }
 
@@ -165,7 +160,7 @@ impl Shared {
     fn carry_out<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Moment) {
         let (mut woken, mut closed) = (None, Vec::new());
         let mut more = Vec::new();
-        let mut is_news = state.machine.due() < state.planned;
+        let mut is_news = false;
         let State { machine, wires, .. } = &mut *state;
         for effect in machine.take_effects().drain(..) {
             match effect {
@@ -188,12 +183,14 @@ impl Shared {
         for link in 0..self.servers.endpoints.len() {
             state = self.write(state, link, now);
         }
+        // What is written is due to be answered. The clock's wait may be late: it stands still where the machine sleeps.
+        is_news |= state.machine.due() < state.planned.max(now);
         drop(state);
         if is_news {
             self.news.notify_all();
         }
         woken.into_iter().chain(more).for_each(Waker::wake);
-        closed.iter().for_each(|socket| socket.shut_down());
+        closed.iter().for_each(|socket| socket.shut_down(net::Shutdown::Both));
     }
 
     /// Writes what a link has, outside of the mutex, unless another thread does.
@@ -224,11 +221,6 @@ impl Shared {
             drop(state);
             let is_blocked = socket.write(&mut bytes);
             state = self.lock();
-            // What was asked for until then is written before the end.
-            let is_more = !is_blocked && state.machine.has_output(link);
-            if state.is_over && !is_more {
-                socket.shut_down();
-            }
             let wire = &mut state.wires[link];
             if !wire.is(&socket) {
                 return state;
@@ -278,6 +270,21 @@ impl Shared {
                 state = self.lock();
             }
         }
+        // What is left is written, and what comes is read to the server's end: a system discards what it has not sent yet where
+        // something comes that nobody reads.
+        let until = clock::now().after(self.servers.dead_after);
+        while clock::now() < until && state.wires.iter().any(|wire| wire.socket.is_some()) {
+            for link in 0..state.wires.len() {
+                state = self.write(state, link, clock::now());
+                let wire = &state.wires[link];
+                let written =
+                    wire.socket.iter().filter(|_| !wire.is_writing && wire.rest.is_empty());
+                written.for_each(|socket| socket.shut_down(net::Shutdown::Write));
+            }
+            state = self.wait_for_news(state, WRITE_AGAIN);
+        }
+        let sockets = state.wires.iter().flat_map(|wire| &wire.socket);
+        sockets.for_each(|socket| socket.shut_down(net::Shutdown::Both));
     }
 
     /// A server's thread: dials when the machine wants a connection, and reads it to its end.
@@ -339,11 +346,12 @@ impl Shared {
         loop {
             let read = socket.read(&mut room);
             let (mut state, now) = (self.lock(), clock::now());
-            // The machine has closed it, or all is over.
-            if !state.wires[link].is(socket) || state.is_over {
+            // The machine has closed it.
+            if !state.wires[link].is(socket) {
                 return;
             }
             match read {
+                Ok(1..) if state.is_over => {}
                 Ok(count @ 1..) => {
                     bytes.extend_from_slice(&room[..count]);
                     state.machine.received(link, &mut bytes, now);

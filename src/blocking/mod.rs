@@ -243,12 +243,15 @@ impl Guard {
         if let Some(place) = place {
             self.driver().with(|machine, _| machine.waits_no_more(id, place));
         }
-        match extended {
-            Some(true) => Ok(()),
-            _ => Err(match self.loss() {
-                Some(loss) => outcome::lost(&self.names, loss),
-                None => self.unconfirmed(outcome::EXTENSION),
-            }),
+        self.ends_extension(extended == Some(true))
+    }
+
+    /// The process may have stood still since it was extended.
+    fn ends_extension(&self, is_extended: bool) -> Result<(), Error> {
+        match self.loss() {
+            Some(loss) => Err(outcome::lost(&self.names, loss)),
+            None if is_extended => Ok(()),
+            None => Err(self.unconfirmed(outcome::EXTENSION)),
         }
     }
 

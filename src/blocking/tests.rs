@@ -95,6 +95,8 @@ fn a_lease_is_extended_renewed_lost_and_given_back() {
         thread::park_timeout(Duration::from_millis(1));
     }
     assert_eq!(guard.extend().unwrap_err().kind(), ErrorKind::Lost);
+    let error = guard.ends_extension(true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "it was extended before");
     assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     drop(locker.lock("a").no_renewal().wait().unwrap());
     let again = locker.lock("a").wait().unwrap();
@@ -113,6 +115,20 @@ fn a_connection_that_ends_is_made_again() {
     assert!(!guard.is_lost());
     drop(guard);
     locker.lock("a").wait().unwrap().release().unwrap();
+}
+
+/// A datagram is written as a whole, or not at all: an error that ends no socket.
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_ends_its_socket() {
+    use std::os::{fd::OwnedFd, unix::net::UnixDatagram};
+
+    let (ours, theirs) = UnixDatagram::pair().unwrap();
+    let socket = dial::Socket(OwnedFd::from(ours).into());
+    theirs.send(b"a").unwrap();
+    let mut bytes = bytes::BytesMut::zeroed(1 << 24);
+    assert!(!socket.write(&mut bytes) && bytes.is_empty());
+    assert!(theirs.send(b"a").is_err());
 }
 
 #[test]

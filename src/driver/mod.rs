@@ -231,6 +231,10 @@ impl Shared {
                 return;
             }
             writer.take(state.machine.output(link, now));
+            // It is due to be answered.
+            if state.machine.due() < state.planned.max(now) {
+                state.call_task();
+            }
         }
     }
 
@@ -253,7 +257,8 @@ impl Shared {
     }
 }
 
-/// The tasks end with the last handle. What was left to one is written before.
+/// The tasks end with the last handle. What was left to one is written before; what a socket does not take at once, behind
+/// that.
 impl Drop for Shared {
     fn drop(&mut self) {
         self.look_again();
@@ -263,11 +268,11 @@ impl Drop for Shared {
         }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
-        for link in 0..state.wires.len() {
-            if let Some(writer) = state.writer_of(link, usize::MAX, || false) {
-                writer.take(state.machine.output(link, now));
-                writer.write();
-            }
+        for (link, wire) in state.wires.iter_mut().enumerate() {
+            let Some(writer) = wire.writer.take() else { continue };
+            writer.take(state.machine.output(link, now));
+            writer.write();
+            drop(clock::spawn_on(&self.runtime, writer.finish(self.servers.dead_after)));
         }
         if let Some(task) = state.task.take() {
             task.wake();

@@ -7,14 +7,18 @@
 #[cfg(all(test, leasehold_loom))]
 mod interleavings;
 
+use std::future::poll_fn;
 use std::io;
-use std::sync::Mutex;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 
 use crate::mutex::lock;
 use crate::net::transport::WriteHalf;
+use crate::race::timeout;
 use crate::stats::AtServer;
 
 /// Under `scripts/loom.sh` it is loom's, which tries every order of its uses.
@@ -62,8 +66,8 @@ impl Writer {
         }
     }
 
-    /// Writes what was taken, as far as the socket takes it now; whether it takes no more. An error is the reader's to
-    /// find.
+    /// Writes what was taken, as far as the socket takes it now; whether it takes no more. An error ends the connection,
+    /// which the reader finds: a part of a command may have gone out.
     pub(super) fn write(&self) -> bool {
         let mut bytes = lock(&self.taken);
         let mut written = 0;
@@ -75,7 +79,10 @@ impl Writer {
                     return true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(_) => {
+                    self.half.shut_down();
+                    break;
+                }
             }
         }
         bytes.clear();
@@ -84,6 +91,17 @@ impl Writer {
             *bytes = BytesMut::new();
         }
         false
+    }
+
+    /// Writes the rest, and ends the connection, within this time.
+    pub(super) async fn finish(self: Arc<Self>, within: Duration) {
+        let last = pin!(async {
+            while self.write() {
+                poll_fn(|context| self.half.poll_writable(context)).await?;
+            }
+            Arc::into_inner(self).map(|writer| writer.half).ok_or(io::ErrorKind::Other)?.end().await
+        });
+        drop(timeout(within, last).await);
     }
 
     /// Gives the role back, unless there is more to write.
@@ -119,3 +137,6 @@ impl Role {
         self.0.store(0, Ordering::SeqCst);
     }
 }
+
+#[cfg(all(test, not(leasehold_loom)))]
+mod tests;

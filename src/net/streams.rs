@@ -6,14 +6,14 @@
 //! after the driver has let go, whatever the stream does.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::{TcpStream, tcp};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -23,6 +23,9 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::policy::Units;
 use crate::race::{First, caught, race, timeout};
+
+/// What is copied at a time.
+const ROOM_BYTES: usize = 8 * 1024;
 
 /// What a caller may give.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -111,6 +114,9 @@ async fn pair() -> io::Result<(TcpStream, TcpStream)> {
 
     let registered = |socket: UnixStream| {
         socket.set_nonblocking(true)?;
+        // Elsewhere each write says so.
+        #[cfg(target_vendor = "apple")]
+        rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
         TcpStream::from_std(OwnedFd::from(socket).into())
     };
     let (ours, theirs) = UnixStream::pair()?;
@@ -132,6 +138,21 @@ async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     }
 }
 
+/// Copies to the end of `from`, and says how that came; or to an error of `to`.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+) -> io::Result<io::Result<()>> {
+    let mut room = vec![0; ROOM_BYTES];
+    loop {
+        match from.read(&mut room).await {
+            Ok(count @ 1..) => to.write_all(&room[..count]).await?,
+            ended => return Ok(ended.map(drop)),
+        }
+        to.flush().await?;
+    }
+}
+
 /// Copies both ways until the stream ends, or the driver has no use for it any more; what the driver has said last may
 /// take this long.
 async fn carry(
@@ -143,16 +164,22 @@ async fn carry(
     let (mut from_stream, mut to_stream) = split(stream);
     let (mut from_driver, mut to_driver) = socket.into_split();
     let ended = {
-        let down = pin!(copy(&mut from_stream, &mut to_driver));
+        let down = pin!(async {
+            match copy(&mut from_stream, &mut to_driver).await {
+                Ok(ended) => ended,
+                // The driver has let go: what it has said last goes up.
+                Err(_) => pending().await,
+            }
+        });
         let up = pin!(async {
-            copy(&mut from_driver, &mut to_stream).await?;
+            // However the driver has let go: where it has not read all, its end is an error.
+            let _ = copy(&mut from_driver, &mut to_stream).await?;
             to_stream.shutdown().await
         });
         // Down first: a server that hangs up has said why.
         let copying = pin!(async {
             match race(down, up).await {
-                First::One(down) => down.map(drop),
-                First::Other(up) => up,
+                First::One(ended) | First::Other(ended) => ended,
             }
         });
         let left = pin!(async {
@@ -199,3 +226,6 @@ impl ReadHalf {
         self.half.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ pub(crate) mod lookup;
 pub(crate) mod simulated;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
@@ -18,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, tcp};
 
 #[cfg(test)]
@@ -243,6 +244,9 @@ pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     ioctl_fionbio(&socket, true)?;
+    // Elsewhere each write says so.
+    #[cfg(target_vendor = "apple")]
+    rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
@@ -325,6 +329,27 @@ impl WriteHalf {
             Self::Tls(half) => half.poll_writable(context),
             #[cfg(any(test, feature = "testing"))]
             Self::Simulated(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Says that no more will come, and reads to the peer's end: a system discards what it has not sent yet where a socket is
+    /// closed before something has come, or is read.
+    pub(crate) async fn end(mut self) -> io::Result<()> {
+        let half = match &mut self {
+            Self::Tcp(half) => half,
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.ending(),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Simulated(_) => return Ok(()),
+        };
+        half.shutdown().await?;
+        loop {
+            poll_fn(|context| half.as_ref().poll_read_ready(context)).await?;
+            match half.as_ref().try_read(&mut [0; 1024]) {
+                Ok(0) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
         }
     }
 

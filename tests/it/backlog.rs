@@ -158,3 +158,23 @@ async fn a_release_that_was_answered_on_another_connection_is_sent_again() {
     eventually("it arrives", || exists(&fleet[2], "{late}:fence")).await;
     eventually("it is released once more", || !exists(&fleet[2], "late")).await;
 }
+
+/// The socket takes a part, or all, of which the server has taken a part when its first replies come.
+#[tokio::test]
+async fn releases_that_are_many_go_out_behind_the_last_handle() {
+    for (count, bytes) in [(1500, 8000), (3000, 10)] {
+        let server = RedisServer::start();
+        let locker = locker_at(server.url(), STUCK).await;
+        let names: Vec<String> = (0..count).map(|number| format!("{number:0bytes$}")).collect();
+        let mut guards = Vec::new();
+        for name in &names {
+            guards.push(locker.lock(name).await.unwrap());
+        }
+        server.stop();
+        drop((guards, locker));
+        server.cont();
+        let command: Vec<_> =
+            ["EXISTS"].into_iter().chain(names.iter().map(|it| &it[..])).collect();
+        eventually("all are free", || server.cli_text(&command) == "0").await;
+    }
+}

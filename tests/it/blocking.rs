@@ -114,6 +114,44 @@ async fn a_frozen_server_keeps_nobody_and_has_nothing_in_the_end() {
     until_free(&server, "held").await;
 }
 
+/// Nobody waits for the release, and nothing else is due for an hour.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_a_silent_connection_swallows_is_sent_again() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let locker = locker(proxy.url(), LONG).await;
+    let request = locker.lock("a").no_renewal();
+    let guard = off("a lock", move || request.wait().unwrap()).await;
+    // The clock's thread has seen to all that was due behind the acquire.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = proxy.accepted();
+    proxy.to_server().set(Fault::Blackhole);
+    drop(guard);
+    soon("another connection", proxy.until_accepted(before + 1)).await;
+    proxy.to_server().set(Fault::Pass);
+    until_free(&server, "a").await;
+}
+
+/// The socket takes a part, or all, of which the server has taken a part when its first replies come.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_that_are_many_go_out_behind_the_last_handle() {
+    for (count, bytes) in [(1500, 8000), (3000, 10)] {
+        let server = RedisServer::start();
+        let builder = leasehold::Locker::builder().node(server.url()).ttl(LONG);
+        let locker = connect(builder.command_timeout(STUCK)).await;
+        let names: Vec<String> = (0..count).map(|number| format!("{number:0bytes$}")).collect();
+        let requests: Vec<_> = names.iter().map(|name| locker.lock(name)).collect();
+        let take = move || requests.into_iter().map(|it| it.wait().unwrap()).collect::<Vec<_>>();
+        let guards = off("all locks", take).await;
+        server.stop();
+        off("it waits for nothing", move || drop((guards, locker))).await;
+        server.cont();
+        let command: Vec<_> =
+            ["EXISTS"].into_iter().chain(names.iter().map(|it| &it[..])).collect();
+        eventually("all are free", || server.cli_text(&command) == "0").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_serves_again_and_one_that_waits_gets_its_lock() {
     let mut server = RedisServer::start();

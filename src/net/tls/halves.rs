@@ -39,16 +39,12 @@ pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHal
     (reader, WriteHalf { socket: write, session })
 }
 
-/// A socket that takes what it can take now.
+/// A socket that takes what it can take now. What is written in several pieces at once may raise SIGPIPE.
 struct Unblocking<'a>(&'a TcpStream);
 
 impl Write for Unblocking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
-    }
-
-    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_write_vectored(pieces)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -187,6 +183,12 @@ impl WriteHalf {
         // Nobody waits for it: an end without it is an end as well.
         let _ = session.flush(self.socket.as_ref());
         self.socket.as_ref()
+    }
+
+    /// The same, where the socket is read to its end then.
+    pub(in crate::net) fn ending(&mut self) -> &mut tcp::OwnedWriteHalf {
+        self.say_farewell();
+        &mut self.socket
     }
 }
 
