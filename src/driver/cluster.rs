@@ -1,9 +1,9 @@
 //! A Redis Cluster, whose map is kept up to date: which master serves which slot.
 //!
 //! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
-//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway. It asks the
-//! nodes that are connected, and where none of them knows the seeds, for ever: all that are known may be gone, and the seeds'
-//! names lead to others.
+//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway: soon while a
+//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none of
+//! them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
@@ -36,6 +36,8 @@ use crate::race::{next, timeout};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
 const ASK_EVERY: Duration = Duration::from_secs(30);
+/// The same while a master does not serve: its dial may hang for longer than leases last.
+const ASK_EVERY_MISSING: Duration = Duration::from_secs(1);
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
@@ -130,12 +132,20 @@ impl Keeper {
     async fn keep(self) {
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-            let _ = timeout(ASK_EVERY, pin!(self.nodes.wanted.notified())).await;
+            let Some(every) = self.ask_every() else { return };
+            let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
             let Ok(map) = self.look_up().await else { continue };
             let Some(driver) = self.driver.upgrade() else { return };
             driver.with(|machine, now| route(machine, &map, now));
         }
+    }
+
+    /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
+    fn ask_every(&self) -> Option<Duration> {
+        let serve =
+            |machine: &mut Machine| machine.masters().iter().all(|link| machine.serves(*link));
+        Some(if self.driver.upgrade()?.look(serve) { ASK_EVERY } else { ASK_EVERY_MISSING })
     }
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
