@@ -201,7 +201,9 @@ impl Keeper {
             driver.look(|machine| (0..machine.links()).find(|link| is_it(machine, *link)))
         });
         if let Some(link) = link {
-            match self.ask(link, Duration::MAX).await {
+            // Its dial may hang while other links come back: the first one ends before, and says why.
+            let within = self.servers.connect_timeout + 3 * self.settings.timeout;
+            match self.ask(link, within).await {
                 Err((_, Reason::Unfit(_))) => {}
                 answer => return answer,
             }
