@@ -38,6 +38,9 @@ use crate::race::{next, timeout};
 const ASK_EVERY: Duration = Duration::from_secs(30);
 /// The same while a master does not serve: its dial may hang for longer than leases last.
 const ASK_EVERY_MISSING: Duration = Duration::from_secs(1);
+/// Maximum questions in a row with no pause but [`ASK_GAP`], where something waits for such a master: they take some 30 s, in
+/// which most failovers are over.
+const ASKS_AT_ONCE_MAX: u32 = 200;
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
@@ -130,9 +133,10 @@ impl Keeper {
     }
 
     async fn keep(self) {
+        let mut asked_missing = 0;
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-            let Some(every) = self.ask_every() else { return };
+            let Some(every) = self.ask_every(&mut asked_missing) else { return };
             let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
             let Ok(map) = self.look_up().await else { continue };
@@ -142,10 +146,18 @@ impl Keeper {
     }
 
     /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
-    fn ask_every(&self) -> Option<Duration> {
-        let serve =
-            |machine: &mut Machine| machine.masters().iter().all(|link| machine.serves(*link));
-        Some(if self.driver.upgrade()?.look(serve) { ASK_EVERY } else { ASK_EVERY_MISSING })
+    fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
+        let missing: Vec<bool> = self.driver.upgrade()?.look(|machine| {
+            let mut missing = machine.masters();
+            missing.retain(|link| !machine.serves(*link));
+            missing.into_iter().map(|link| machine.is_wanted(link)).collect()
+        });
+        *asked_missing = if missing.is_empty() { 0 } else { asked_missing.saturating_add(1) };
+        Some(match missing.contains(&true) {
+            _ if missing.is_empty() => ASK_EVERY,
+            true if *asked_missing <= ASKS_AT_ONCE_MAX => Duration::ZERO,
+            _ => ASK_EVERY_MISSING,
+        })
     }
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A

@@ -100,13 +100,18 @@ impl Machine {
         Some(self.links.len() - 1)
     }
 
-    /// A server that has no slot gets no connection any more, unless something is asked there.
-    fn let_go(&mut self, at: usize, now: Moment) {
+    /// Whether a lease has something to do with a server, or something is asked there.
+    pub(crate) fn is_wanted(&mut self, at: usize) -> bool {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let is_called = self.calls.all().any(|(_, call)| call.waits_at(at));
         let link = &self.links[at];
         let is_asked = is_called || link.talk.in_flight() > 0 || !link.awaited.is_empty();
-        if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
+        is_asked || self.leases.iter().any(|(_, it)| is_there(it))
+    }
+
+    /// A server that has no slot gets no connection any more, unless something is asked there.
+    fn let_go(&mut self, at: usize, now: Moment) {
+        if self.links[at].is_let_go() || self.is_wanted(at) {
             return;
         }
         self.end_link(at, Fault::Closed, now);
