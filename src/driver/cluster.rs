@@ -227,7 +227,10 @@ impl Keeper {
     /// Asks over a link, and waits for each answer so long.
     async fn ask(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
         let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
-        let endpoint = self.driver.upgrade().ok_or_else(gone)?.endpoint(link);
+        let driver = self.driver.upgrade().ok_or_else(gone)?;
+        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+        let endpoint = driver.look(|machine| self.servers.endpoint(link, machine));
+        drop(driver);
         for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
             let reply = self.reply(link, question, within).await;
             match read(number, reply, &endpoint) {
@@ -275,7 +278,7 @@ impl Keeper {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a connection of its own.
+    /// Asks a node for the map, over a connection of its own, where the node is reached.
     ///
     /// # Errors
     ///
@@ -285,7 +288,7 @@ impl Servers {
     ///
     /// When the future is dropped, the connection is closed.
     pub(crate) async fn map_of(&self, node: &Endpoint, settings: Settings) -> Result<Map, Reason> {
-        let mut interview = self.interview(node, settings).await?;
+        let mut interview = self.interview(&self.reach(node.clone()), settings).await?;
         for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
             let replies = interview.ask(&[question], settings.timeout).await;
             let reply = replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
