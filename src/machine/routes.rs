@@ -4,6 +4,8 @@
 //! the driver finds out, and tells by a map ([`Machine::route`]). A server that is asked for what it has no more says where
 //! that is, and has done nothing: the question goes out again there, a bounded number of times, with its time and its owner.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
@@ -19,6 +21,10 @@ use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::names::Names;
 use crate::policy::{Code, Moment};
+
+/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
+/// slot are renewed there, and no map says so.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
@@ -109,9 +115,11 @@ impl Machine {
         is_asked || self.leases.iter().any(|(_, it)| is_there(it))
     }
 
-    /// A server that has no slot gets no connection any more, unless something is asked there.
+    /// A server that has no slot gets no connection any more, unless something is asked there, or was lately.
     fn let_go(&mut self, at: usize, now: Moment) {
-        if self.links[at].is_let_go() || self.is_wanted(at) {
+        let is_kept = |sent_at: Moment| now.since(sent_at) < KEPT_FOR;
+        let is_kept = self.links[at].sent_here_at.is_some_and(is_kept);
+        if self.links[at].is_let_go() || is_kept || self.is_wanted(at) {
             return;
         }
         self.end_link(at, Fault::Closed, now);
@@ -232,13 +240,16 @@ impl Machine {
                 return self.take_apart((id, at.into()), (round, what), now);
             }
             (Code::Apart, _) => return false,
-            _ => self.effects.push(Effect::Demoted(server)),
+            _ => {}
         }
         let redirect = self.routes.as_ref().map(|routes| routes.routing.redirect);
         let read = |text: &Bytes| redirect.and_then(|it| it(text, &self.links[server].address));
-        let Some(Redirect { slot, to, is_lasting }) = reply.frame.error().and_then(read) else {
-            return false;
-        };
+        let redirect = reply.frame.error().and_then(read);
+        // A slot that moves is in the map where it was.
+        if redirect.as_ref().is_none_or(|redirect| redirect.is_lasting) {
+            self.effects.push(Effect::Demoted(server));
+        }
+        let Some(Redirect { slot, to, is_lasting }) = redirect else { return false };
         let Some(to) = self.link_at(&to, now) else { return false };
         // Its name leads to another server by now.
         if is_lasting && to == server {
@@ -252,6 +263,7 @@ impl Machine {
             }
         }
         let link = &mut self.links[to];
+        link.sent_here_at = if is_lasting { link.sent_here_at } else { Some(now) };
         // Wherever it comes from, no lock is asked for at a server that may not vote.
         let is_lock = matches!(reply.to, To::Lease { what: What::Acquire, .. });
         let is_barred = is_lock && link.is_ready() && !link.may_grant(now);
