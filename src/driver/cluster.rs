@@ -1,9 +1,9 @@
 //! A Redis Cluster, whose map is kept up to date: which master serves which slot.
 //!
 //! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
-//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway. It asks the
-//! nodes that are connected, and where none of them knows the seeds, for ever: all that are known may be gone, and the seeds'
-//! names lead to others.
+//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway: soon while a
+//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none of
+//! them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
@@ -36,6 +36,11 @@ use crate::race::{next, timeout};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
 const ASK_EVERY: Duration = Duration::from_secs(30);
+/// The same while a master does not serve: its dial may hang for longer than leases last.
+const ASK_EVERY_MISSING: Duration = Duration::from_secs(1);
+/// Maximum questions in a row with no pause but [`ASK_GAP`], where something waits for such a master: they take some 30 s, in
+/// which most failovers are over.
+const ASKS_AT_ONCE_MAX: u32 = 200;
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
@@ -128,14 +133,31 @@ impl Keeper {
     }
 
     async fn keep(self) {
+        let mut asked_missing = 0;
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-            let _ = timeout(ASK_EVERY, pin!(self.nodes.wanted.notified())).await;
+            let Some(every) = self.ask_every(&mut asked_missing) else { return };
+            let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
             let Ok(map) = self.look_up().await else { continue };
             let Some(driver) = self.driver.upgrade() else { return };
             driver.with(|machine, now| route(machine, &map, now));
         }
+    }
+
+    /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
+    fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
+        let missing: Vec<bool> = self.driver.upgrade()?.look(|machine| {
+            let mut missing = machine.masters();
+            missing.retain(|link| !machine.serves(*link));
+            missing.into_iter().map(|link| machine.is_wanted(link)).collect()
+        });
+        *asked_missing = if missing.is_empty() { 0 } else { asked_missing.saturating_add(1) };
+        Some(match missing.contains(&true) {
+            _ if missing.is_empty() => ASK_EVERY,
+            true if *asked_missing <= ASKS_AT_ONCE_MAX => Duration::ZERO,
+            _ => ASK_EVERY_MISSING,
+        })
     }
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
@@ -191,7 +213,9 @@ impl Keeper {
             driver.look(|machine| (0..machine.links()).find(|link| is_it(machine, *link)))
         });
         if let Some(link) = link {
-            match self.ask(link, Duration::MAX).await {
+            // Its dial may hang while other links come back: the first one ends before, and says why.
+            let within = self.servers.connect_timeout + 3 * self.settings.timeout;
+            match self.ask(link, within).await {
                 Err((_, Reason::Unfit(_))) => {}
                 answer => return answer,
             }
@@ -203,7 +227,10 @@ impl Keeper {
     /// Asks over a link, and waits for each answer so long.
     async fn ask(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
         let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
-        let endpoint = self.driver.upgrade().ok_or_else(gone)?.endpoint(link);
+        let driver = self.driver.upgrade().ok_or_else(gone)?;
+        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+        let endpoint = driver.look(|machine| self.servers.endpoint(link, machine));
+        drop(driver);
         for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
             let reply = self.reply(link, question, within).await;
             match read(number, reply, &endpoint) {
@@ -251,7 +278,7 @@ impl Keeper {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a connection of its own.
+    /// Asks a node for the map, over a connection of its own, where the node is reached.
     ///
     /// # Errors
     ///
@@ -261,7 +288,7 @@ impl Servers {
     ///
     /// When the future is dropped, the connection is closed.
     pub(crate) async fn map_of(&self, node: &Endpoint, settings: Settings) -> Result<Map, Reason> {
-        let mut interview = self.interview(node, settings).await?;
+        let mut interview = self.interview(&self.reach(node.clone()), settings).await?;
         for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
             let replies = interview.ask(&[question], settings.timeout).await;
             let reply = replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;

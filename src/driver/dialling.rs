@@ -61,7 +61,7 @@ async fn dial(
     let opening = {
         let shared = shared.upgrade()?;
         let endpoint = shared.endpoint(link);
-        AtServer::announce(&endpoint.address);
+        AtServer::announce(&shared.address(link));
         let state = shared.lock();
         let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
         // A server that all its clients come back to at once is not asked for each handshake several times.

@@ -55,6 +55,9 @@ pub(super) struct Link {
     /// The next command goes behind an `ASKING`.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
+    /// When a server last sent a question here that has its slot still.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) sent_here_at: Option<Moment>,
     /// Requests that wait for the connection to the only server, and extensions that wait for any.
     pub(super) awaited: Vec<LeaseId>,
     /// Leases of which something is to be given back here, once it is ready.
@@ -81,6 +84,8 @@ impl Link {
             breaker: Breaker::default(),
             #[cfg(any(test, feature = "cluster"))]
             is_asking: false,
+            #[cfg(any(test, feature = "cluster"))]
+            sent_here_at: None,
             awaited: Vec::new(),
             owed: Vec::new(),
             met: Met::new(),

@@ -4,6 +4,8 @@
 //! the driver finds out, and tells by a map ([`Machine::route`]). A server that is asked for what it has no more says where
 //! that is, and has done nothing: the question goes out again there, a bounded number of times, with its time and its owner.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
@@ -19,6 +21,10 @@ use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::names::Names;
 use crate::policy::{Code, Moment};
+
+/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
+/// slot are renewed there, and no map says so.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
@@ -100,13 +106,20 @@ impl Machine {
         Some(self.links.len() - 1)
     }
 
-    /// A server that has no slot gets no connection any more, unless something is asked there.
-    fn let_go(&mut self, at: usize, now: Moment) {
+    /// Whether a lease has something to do with a server, or something is asked there.
+    pub(crate) fn is_wanted(&mut self, at: usize) -> bool {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let is_called = self.calls.all().any(|(_, call)| call.waits_at(at));
         let link = &self.links[at];
         let is_asked = is_called || link.talk.in_flight() > 0 || !link.awaited.is_empty();
-        if link.is_let_go() || is_asked || self.leases.iter().any(|(_, it)| is_there(it)) {
+        is_asked || self.leases.iter().any(|(_, it)| is_there(it))
+    }
+
+    /// A server that has no slot gets no connection any more, unless something is asked there, or was lately.
+    fn let_go(&mut self, at: usize, now: Moment) {
+        let is_kept = |sent_at: Moment| now.since(sent_at) < KEPT_FOR;
+        let is_kept = self.links[at].sent_here_at.is_some_and(is_kept);
+        if self.links[at].is_let_go() || is_kept || self.is_wanted(at) {
             return;
         }
         self.end_link(at, Fault::Closed, now);
@@ -227,13 +240,16 @@ impl Machine {
                 return self.take_apart((id, at.into()), (round, what), now);
             }
             (Code::Apart, _) => return false,
-            _ => self.effects.push(Effect::Demoted(server)),
+            _ => {}
         }
         let redirect = self.routes.as_ref().map(|routes| routes.routing.redirect);
         let read = |text: &Bytes| redirect.and_then(|it| it(text, &self.links[server].address));
-        let Some(Redirect { slot, to, is_lasting }) = reply.frame.error().and_then(read) else {
-            return false;
-        };
+        let redirect = reply.frame.error().and_then(read);
+        // A slot that moves is in the map where it was.
+        if redirect.as_ref().is_none_or(|redirect| redirect.is_lasting) {
+            self.effects.push(Effect::Demoted(server));
+        }
+        let Some(Redirect { slot, to, is_lasting }) = redirect else { return false };
         let Some(to) = self.link_at(&to, now) else { return false };
         // Its name leads to another server by now.
         if is_lasting && to == server {
@@ -247,6 +263,7 @@ impl Machine {
             }
         }
         let link = &mut self.links[to];
+        link.sent_here_at = if is_lasting { link.sent_here_at } else { Some(now) };
         // Wherever it comes from, no lock is asked for at a server that may not vote.
         let is_lock = matches!(reply.to, To::Lease { what: What::Acquire, .. });
         let is_barred = is_lock && link.is_ready() && !link.may_grant(now);

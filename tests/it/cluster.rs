@@ -4,6 +4,7 @@ mod atomic;
 mod changes;
 mod corners;
 mod halfway;
+mod hung;
 mod mapped;
 
 use std::time::Duration;

@@ -307,3 +307,22 @@ fn the_buckets_rise_from_a_fraction_of_a_round_trip_to_minutes() {
     assert!(SECONDS_BUCKETS.is_sorted_by(|one, next| one < next));
     assert!(SECONDS_BUCKETS[0] <= 0.0001 && SECONDS_BUCKETS[SECONDS_BUCKETS.len() - 1] >= 600.0);
 }
+
+/// Its figures would have two names otherwise.
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_node_is_named_as_others_name_it_and_not_where_it_is_reached() {
+    let (recorded, _guard) = Recorded::start();
+    let node = RedisServer::builder().arg("--cluster-enabled").arg("yes").start();
+    node.own_slots(0..=16_383);
+    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    eventually("it serves all slots", is_up).await;
+    let named = format!("192.0.2.1:{}", node.port());
+    let builder = Locker::builder().node(format!("redis-cluster://{named}"));
+    let builder = builder.map_address(|_, port| Some(("127.0.0.1".to_owned(), port)));
+    let _locker = soon("it connects", builder.connect()).await.unwrap();
+    assert_eq!(recorded.get(&format!("leasehold_connections{{server={named}}}")), 1.0);
+    let figures = recorded.figures.borrow();
+    let reached = figures.keys().filter(|name| name.contains(&node.address().to_string()));
+    assert_eq!(reached.collect::<Vec<_>>(), Vec::<&String>::new());
+}

@@ -1,3 +1,5 @@
+mod once;
+
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
 //! Nodes that announce addresses at which nobody reaches them from here.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
 use leasehold_testing::{FaultProxy, RedisServer};
 
 use super::*;
@@ -13,11 +16,7 @@ fn reached(port: u16) -> (String, u16) {
 
 #[tokio::test]
 async fn a_node_is_reached_where_the_caller_says_and_not_where_it_says() {
-    let builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
-    let node = builder.arg("--cluster-announce-ip").arg(ANNOUNCED).start();
-    node.own_slots(0..=16_383);
-    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    eventually("it serves all slots", is_up).await;
+    let node = alone(Some(ANNOUNCED)).await;
     let url = node.url().replace("redis://", "redis-cluster://");
     let of = || Locker::builder().node(&url).connect_timeout(Duration::from_millis(500));
     let builder = of();
@@ -67,4 +66,64 @@ async fn redirects_lead_to_where_the_caller_says() {
     };
     let connected = || cluster.nodes().map(of_lockers).sum::<usize>() as u64;
     assert!(open > 0 && connected() <= open, "{open}");
+}
+
+async fn alone(announced: Option<&str>) -> RedisServer {
+    let mut builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
+    if let Some(host) = announced {
+        builder = builder.arg("--cluster-announce-ip").arg(host);
+    }
+    let node = builder.start();
+    node.own_slots(0..=16_383);
+    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    eventually("it serves all slots", is_up).await;
+    node
+}
+
+/// It is called as the caller calls it, and not as it is reached.
+#[tokio::test]
+async fn a_node_that_does_not_know_its_host_is_reached_where_the_caller_says() {
+    let node = alone(None).await;
+    let url = format!("redis-cluster://{ANNOUNCED}:{}", node.port());
+    let called: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mapped = || {
+        let called = Arc::clone(&called);
+        let map = move |host: &str, port| {
+            called.lock().unwrap().push(host.to_owned());
+            (host == ANNOUNCED).then(|| reached(port))
+        };
+        Locker::builder().node(&url).map_address(map)
+    };
+    let locker = soon("it connects", mapped().connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    #[cfg(feature = "examine")]
+    {
+        let examination = soon("an examination", mapped().examine()).await.unwrap();
+        assert_eq!(examination.servers[0].server, node.address().to_string());
+    }
+    assert!(called.lock().unwrap().iter().all(|host| host == ANNOUNCED), "{called:?}");
+}
+
+#[tokio::test]
+async fn seeds_are_asked_where_the_caller_says_once_all_known_nodes_are_gone() {
+    const SEED: &str = "192.0.2.2";
+    const NEXT: &str = "192.0.2.3";
+    let node = alone(Some(ANNOUNCED)).await;
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let map = {
+        let is_gone = Arc::clone(&is_gone);
+        move |host: &str, port| {
+            let port = if host == ANNOUNCED && is_gone.load(SeqCst) { 1 } else { port };
+            host.starts_with("192.0.2.").then(|| reached(port))
+        }
+    };
+    let url = format!("redis-cluster://{SEED}:{}", node.port());
+    let locker = soon("it connects", Locker::builder().node(url).map_address(map).connect());
+    let locker = locker.await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    node.cli(&["CONFIG", "SET", "cluster-announce-ip", NEXT]);
+    is_gone.store(true, SeqCst);
+    node.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    let waiting = locker.lock("a").wait_at_most(TTL);
+    soon("it is granted", waiting.into_future()).await.unwrap().release().await.unwrap();
 }
