@@ -213,7 +213,7 @@ impl Scratch {
         Ok(Self { names, prefix: prefix.into(), keys, uses, is_scriptless })
     }
 
-    /// So many more, by other names: in a Cluster each in a slot of its own, unless the prefix has a hash tag.
+    /// Others, by other names: in a Cluster each in a slot of its own, unless the prefix has a hash tag.
     pub(super) fn others(&self, count: usize) -> Vec<Self> {
         let other = |_| Self::of(&self.prefix, self.uses.clone(), self.is_scriptless).ok();
         (0..count).filter_map(other).collect()

@@ -5,7 +5,6 @@ use std::mem;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::driver::timekeeper::Timer;
 use leasehold_resp::Frame;
 
 use super::purpose;
@@ -151,7 +150,7 @@ impl Watch {
         self.locker.is_closed()
     }
 
-    pub(super) fn sleep(&self, time: Duration) -> Timer {
+    pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Unpin + use<> {
         self.locker.sleep(time)
     }
 }

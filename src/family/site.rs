@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::driver::timekeeper::Timer;
 use leasehold_resp::{Decimal, Frame};
 
 use super::asking::{Purpose, Watch};
@@ -64,7 +63,7 @@ impl Site {
     }
 
     /// A timer, wherever the caller is.
-    pub(super) fn sleep(&self, time: Duration) -> Timer {
+    pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Unpin + use<> {
         self.engine.sleep(time)
     }
 

@@ -7,7 +7,6 @@ use super::core::{Happening, Machine, NEVER};
 use super::ids::{LeaseId, Owner};
 use super::kind::{Kind, Words};
 use super::lease::{Bounded, Extending, Has, Lease, Phase, Refusal, Replica, Votes, quorum_of};
-use super::release::SPARE_MAX;
 use super::rules;
 use crate::names::Names;
 use crate::policy::{
@@ -411,13 +410,6 @@ impl Machine {
         self.spare(bid);
         self.plan(id, if is_late { now } else { due });
         self.wake(id);
-    }
-
-    /// A bid that has no lease any more: for the next request.
-    pub(super) fn spare(&mut self, bid: Option<Box<Bid>>) {
-        if self.spare_bids.len() < SPARE_MAX {
-            self.spare_bids.extend(bid);
-        }
     }
 
     /// An attempt came to nothing. The next one has a fresh owner, and what this one may have left is given back.

@@ -20,6 +20,8 @@ use crate::names::Names;
 use crate::policy::fitness::Rules;
 use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
 
+/// Of leases that have ended, for the next ones.
+pub(super) const SPARE_MAX: usize = 64;
 /// The end of time.
 pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
 /// The clock is looked at as often where there is no lease.
@@ -393,6 +395,13 @@ impl Machine {
     /// Where a server is, as all processes call it.
     pub(crate) fn address(&self, link: usize) -> &str {
         &self.links[link].address
+    }
+
+    /// A bid that has no lease any more: for the next request.
+    pub(super) fn spare(&mut self, bid: Option<Box<Bid>>) {
+        if self.spare_bids.len() < SPARE_MAX {
+            self.spare_bids.extend(bid);
+        }
     }
 
     /// How long the clock may be left unlooked at, whatever is due: timers stand still while the machine sleeps.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::acquire::Options;
 use super::answer::Answer;
-use super::core::{Effect, Happening, Machine, NEVER, Settings};
+use super::core::{Effect, Happening, Machine, NEVER, SPARE_MAX, Settings};
 use super::ids::LeaseId;
 use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::link::Link;
@@ -23,9 +23,6 @@ use crate::policy::{
     Bidding, End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, drift,
     renew_at,
 };
-
-/// Of leases that have ended, for the next ones.
-pub(super) const SPARE_MAX: usize = 64;
 
 impl Machine {
     /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.

@@ -16,7 +16,7 @@ pub enum Loss {
     Expired,
     /// The server reported that the key was deleted, or taken by another client.
     Gone,
-    /// So many servers reported that the key is gone that the others are no quorum.
+    /// Servers reported that the key is gone, and those that did not are fewer than a quorum.
     NoQuorum,
     /// The lease expired while the process, its runtime or the machine stood still for more than a
     /// second: suspended, blocked, driven by nobody, or ended.
