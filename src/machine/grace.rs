@@ -80,16 +80,18 @@ impl Lease {
         }
         command.bytes.clear();
         command.form = link.talk.form;
-        let Question { command, names, owner, may_be_queued, .. } =
-            self.question(at, command, scripts);
-        command.call(&scripts.release, &[names.lock()], &[owner, b""]);
+        command.is_only_freed = true;
+        // By its kind's own release, which may leave the lock to a ticket.
+        let question = self.question(at, command, scripts);
+        (self.kind.release)(Question { may_be_queued: false, ..question });
+        command.is_only_freed = false;
         if let Some(memory) = link.memory().filter(|_| is_noted) {
             memory.note(command, now);
         }
         if is_freed {
-            if may_be_queued {
-                let words: [&[u8]; 2] = [owner, b"leave"];
-                link.talk.call(&scripts.release, &[&names.queue()], &words, To::Nobody, now);
+            if self.entry.is_some() {
+                let (queue, words) = (self.names.queue(), [self.owner.value(), b"leave"]);
+                link.talk.call(&scripts.release, &[&queue], &words, To::Nobody, now);
             }
             link.talk.say(command, self.to(id, at, What::Release), now);
         }

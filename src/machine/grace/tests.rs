@@ -2,7 +2,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::super::Login;
+use super::super::{FENCED, Kind, Login};
 use super::super::tests::{Bench, ROUTING, acquire, bulk, error, greeting, settings, stamp, text};
 use super::*;
 use crate::machine::command::Script;
@@ -177,4 +177,37 @@ fn where_a_lock_and_its_counter_are_at_two_servers_its_holder_extends_it() {
     });
     assert_eq!((repairs, extensions), (1, 1));
     assert!(bench.machine.state(id).is_some_and(LeaseState::is_held));
+}
+
+/// What leaves the lock to somebody else, and what takes that back.
+static LEFT: Kind = Kind {
+    release: |question| {
+        let words = [question.owner, &question.words[0]];
+        question.command.call_whole(&question.scripts.queue, &[question.names.lock()], &words);
+    },
+    ..FENCED
+};
+
+#[test]
+fn a_lock_is_left_to_a_ticket_in_a_grace_too_and_others_are_freed_by_their_key_alone() {
+    for kind in [&LEFT, &FENCED] {
+        let mut bench = with_grace(1, 1);
+        meet(&mut bench, 0, 60);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, answer);
+        bench.close(0);
+        meet(&mut bench, 0, 1);
+        bench.answer(0, answer);
+        let is_left = std::ptr::eq(kind, &LEFT);
+        if is_left {
+            assert!(bench.machine.part(id, kind, [b"x"[..].into()].into(), TTL, bench.now));
+        } else {
+            bench.machine.release(id, bench.now);
+        }
+        let said = bench.said(0);
+        let release = said.iter().find(|it| it[0].starts_with(b"EVAL")).expect("it is given back");
+        let queue = bench.machine.settings().scripts.queue;
+        assert_eq!(release[1] == queue.text, is_left, "{}", text(release));
+        assert_eq!((&release[2][..], &release[3][..]), (&b"1"[..], &b"a"[..]));
+    }
 }
