@@ -422,11 +422,10 @@ impl Machine {
 
     /// As above, whatever is under way.
     pub(super) fn extend_now(&mut self, id: LeaseId, now: Moment) -> u32 {
-        if self.happens(id, LeaseEvent::Passed, now).is_none() {
-            let late_at = now.after(self.settings.timeout);
-            if let Some(lease) = self.leases.get_mut(id) {
-                lease.late_at = late_at;
-            }
+        self.happens(id, LeaseEvent::Passed, now);
+        let late_at = now.after(self.settings.timeout);
+        if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) {
+            lease.late_at = late_at;
             self.renew(&[id], Extending::Holder, now);
             if self.is_undriven {
                 self.has_failed(id);
