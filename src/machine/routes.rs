@@ -168,6 +168,7 @@ impl Machine {
         }
         if is_owed {
             self.give_back_again(id, now);
+            self.release_is_late(id, now);
         } else if is_kept {
             self.batches.due.push(id);
         }
@@ -325,6 +326,7 @@ impl Machine {
             What::Release if replica.has == Has::Releasing => {
                 (replica.has, replica.due) = (Has::Owed, Some(now));
                 self.give_back_again(id, now);
+                self.release_is_late(id, now);
             }
             What::Extend => {
                 lease.votes.asked &= !(1 << at);

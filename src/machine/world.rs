@@ -323,6 +323,7 @@ impl Machine {
         self.note_answer(server);
         for id in owed {
             self.give_back_again(id, now);
+            self.release_is_late(id, now);
         }
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
         self.held_changed_at(server, now);
