@@ -521,8 +521,7 @@ impl Lease {
         command.bytes.clear();
         command.form = link.talk.form;
         #[cfg(any(test, feature = "cluster"))]
-        if let Some(piece) = self.piece(at, what) {
-            (piece.spell)(self.question(at, command, scripts), what, piece.number);
+        if self.spells_piece(at, what, command, scripts, now) {
             return link.talk.say(command, to, now);
         }
         let question = self.question(at, command, scripts);
