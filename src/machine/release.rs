@@ -107,7 +107,7 @@ impl Machine {
 
     /// The next one in this process has the lease as it is, and no server is asked: see [`crate::policy::Relay`].
     fn pass_on(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
-        let lease = self.leases.get(id)?;
+        let lease = self.leases.get(id).filter(|lease| !lease.is_looked_for())?;
         let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
         let (until, token) = (lease.state()?.until()?, lease.kind.is_fenced.then_some(lease.token));
         let passed = Passed { until, token };
