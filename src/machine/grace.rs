@@ -22,7 +22,7 @@ use super::core::{Effect, Machine};
 use super::effect::Event;
 use super::ids::LeaseId;
 use super::kind::Question;
-use super::lease::{Lease, Phase};
+use super::lease::{Doubt, Lease, Phase};
 use super::link::Link;
 use super::reign::Grace;
 use super::rules;
@@ -308,6 +308,11 @@ impl Machine {
     pub(super) fn reasserted_by(
         &mut self,
         server: usize,
+    /// What an extension is that may reach a server late: in its stead a holder may have said that it holds, which makes a key.
+    pub(super) fn doubt_of_extensions(&self) -> Doubt {
+        if self.grace.is_some() { Doubt::Question } else { Doubt::Extension }
+    }
+
         _at: usize,
         batch: &[LeaseId],
         now: Moment,

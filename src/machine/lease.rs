@@ -383,11 +383,11 @@ impl Lease {
     }
 
     /// The answers to its extensions are another's from here on.
-    pub(super) fn leaves_extensions(&mut self) {
+    pub(super) fn leaves_extensions(&mut self, doubt: Doubt) {
         let open = self.votes.asked & !(self.votes.granted | self.votes.denied);
         let all = self.replicas.iter_mut().enumerate();
         for (_, replica) in all.filter(|(at, _)| open & 1 << at != 0) {
-            replica.doubt = replica.doubt.max(Doubt::Extension);
+            replica.doubt = replica.doubt.max(doubt);
         }
     }
 

@@ -117,7 +117,8 @@ impl Machine {
         self.lines.leave(&names, next_id);
         self.leave_entry(next_id, now);
         let lease = self.leases.get_mut(id)?;
-        lease.leaves_extensions();
+        let doubt = self.doubt_of_extensions();
+        lease.leaves_extensions(doubt);
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let answers = (lease.votes, std::mem::take(&mut lease.said));
         self.gives_owner(id, next_id);
