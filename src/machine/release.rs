@@ -53,6 +53,7 @@ impl Machine {
             // It has ended before: the lock is free once its holder is told so.
             Some(LeaseState::Lost(_)) if self.leases.get(id).is_some_and(Lease::is_kept) => {
                 self.give_back(id, now);
+                self.call_next(id, now);
             }
             _ => {}
         }
@@ -116,8 +117,8 @@ impl Machine {
         self.lines.occupy(&names, next_id);
         self.lines.leave(&names, next_id);
         self.leave_entry(next_id, now);
-        let lease = self.leases.get_mut(id)?;
         let doubt = self.doubt_of_extensions();
+        let lease = self.leases.get_mut(id)?;
         lease.leaves_extensions(doubt);
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let answers = (lease.votes, std::mem::take(&mut lease.said));
@@ -180,15 +181,18 @@ impl Machine {
         self.leave_queue(id, now);
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };
-        let is_handed_over = lease.end == Some(End::HandedOver);
+        let (end, state) = (lease.end, lease.state());
         lease.phase = Phase::GivingBack;
         self.effects.extend(lease.waker.take().map(Effect::Drop));
         lease.wake_all(&mut self.effects);
         if lease.is_kept() {
             self.give_back(id, now);
+            if state.is_some() {
+                self.call_next(id, now);
+            }
         }
         self.end_if_clear(id);
-        is_handed_over
+        end == Some(End::HandedOver)
     }
 
     /// An attempt failed, and its request goes on: what it may have left is a lease by itself from here on.
