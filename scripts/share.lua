@@ -104,7 +104,8 @@ if is_waited_for and how ~= 'look' then
     call('HDEL', queue, ticket, owner)
     ticket = false
   end
-  local may_be_free = how == '' or how == 'leave' or not holder or is_shared
+  -- A downgrade lets others in, too.
+  local may_be_free = how == '' or how == 'leave' or how == 'downgrade' or not holder or is_shared
   next = next_waiter(queue, now, may_be_free, first, last, tonumber(ticket))
   if next.again then
     return next.again

@@ -32,7 +32,7 @@ impl Builder {
     /// Cluster or a service counts as one server that moves: its failovers promote replicas that may
     /// lack the last writes, and with them a lease.
     ///
-    /// Several servers make a Redlock: a quorum of them has to grant a lease. They must be independent
+    /// Several servers, 64 at the most, make a Redlock: a quorum of them has to grant a lease. They must be independent
     /// masters, neither replicas of one another nor nodes of a Cluster. All clients must have the same
     /// servers, by the same addresses. An address must lead to one server, not to a balancer over several.
     ///

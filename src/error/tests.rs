@@ -344,6 +344,7 @@ fn misuse() -> Vec<String> {
     all.extend([
         check_label(&"x".repeat(300)).unwrap_err(),
         Quorum::new(0, None).unwrap_err(),
+        Quorum::new(65, None).unwrap_err(),
         Quorum::new(3, Some(1)).unwrap_err(),
         Quorum::new(1, Some(2)).unwrap_err(),
         Term::new(ms(5), None).unwrap_err(),

@@ -90,8 +90,9 @@ fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
             Frame::Integer(before),
             Frame::Integer(clock),
         ] if word == "held" => {
-            let (counter, clock) = (number(counter)?, u64::try_from(*clock).ok()?);
-            let shown = Some(Shown { counter, clock, asked_at });
+            // A counter that somebody else has written shows nothing.
+            let clock = u64::try_from(*clock).ok()?;
+            let shown = number(counter).map(|counter| Shown { counter, clock, asked_at });
             let frees_in = u64::try_from(*pttl).ok().map(|ms| Duration::from_millis(ms + 1));
             let frees_at = frees_in.map(|frees_in| asked_at.after(frees_in));
             Said { is_first: *before == 0, frees_at, ..said(QueueAnswer::Waiting { shown }) }
@@ -230,3 +231,6 @@ fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
         machine.comes_back(id, Setback::Failing, now);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,10 +39,10 @@ static TICKETED: Kind = Kind {
 /// The same lock is neither its holder's nor the ticket's.
 static RETURNED: Kind = Kind {
     release: |question| {
-        let Question { command, names, words, owner, scripts, .. } = question;
-        let queue = names.queue();
-        let keys = [names.lock(), names.fence(), &queue];
-        command.call(&scripts.release, &keys, &[owner, b"", &words[1]]);
+        let queue = question.names.queue();
+        let keys = [question.names.lock(), question.names.fence(), &queue];
+        let (keys, words) = (question.freed(&keys), [question.owner, b"", &question.words[1]]);
+        question.command.call(&question.scripts.release, keys, &words);
     },
     ..seized(&FENCED)
 };

@@ -60,7 +60,9 @@ impl Answer {
                 Self::Held { frees_in: None, counter: 0 }
             }
             [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
-                Self::Stale { counter: number(counter)? }
+                // Of a counter that somebody else has written nobody knows which token is above it.
+                let failed = Self::Failed { failing: Failing::Hopeless, is_run: false };
+                number(counter).map_or(failed, |counter| Self::Stale { counter })
             }
             [Frame::Bulk(word), Frame::Bulk(clock)] if word == "ahead" => {
                 Self::Ahead { clock: number(clock)? }

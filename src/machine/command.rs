@@ -23,6 +23,9 @@ pub(crate) struct Command {
     pub(super) form: Form,
     /// There is no other server.
     pub(crate) is_alone: bool,
+    /// A release hands the lock to nobody.
+    #[cfg(any(test, feature = "grace"))]
+    pub(crate) is_only_freed: bool,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) slot_of: Option<fn(&[u8]) -> u16>,
 }
@@ -42,6 +45,8 @@ impl Command {
             is_stamped: false,
             form: Form::Digest,
             is_alone,
+            #[cfg(any(test, feature = "grace"))]
+            is_only_freed: false,
             #[cfg(any(test, feature = "cluster"))]
             slot_of: None,
         }

@@ -22,7 +22,7 @@ use super::core::{Effect, Machine};
 use super::effect::Event;
 use super::ids::LeaseId;
 use super::kind::Question;
-use super::lease::{Lease, Phase};
+use super::lease::{Doubt, Lease, Phase};
 use super::link::Link;
 use super::reign::Grace;
 use super::rules;
@@ -30,7 +30,7 @@ use super::talk::{Reply, To, What};
 #[cfg(any(test, feature = "cluster"))]
 use crate::names::is_tagged;
 use crate::names::{Key, marker};
-use crate::policy::{Failing, Moment, Reign, began, length, number};
+use crate::policy::{Failing, Moment, Reign, Setback, began, length, number};
 
 /// Markers that are tried for one server: each is in one slot of all.
 #[cfg(any(test, feature = "cluster"))]
@@ -80,16 +80,18 @@ impl Lease {
         }
         command.bytes.clear();
         command.form = link.talk.form;
-        let Question { command, names, owner, may_be_queued, .. } =
-            self.question(at, command, scripts);
-        command.call(&scripts.release, &[names.lock()], &[owner, b""]);
+        command.is_only_freed = true;
+        // By its kind's own release, which may leave the lock to a ticket.
+        let question = self.question(at, command, scripts);
+        (self.kind.release)(Question { may_be_queued: false, ..question });
+        command.is_only_freed = false;
         if let Some(memory) = link.memory().filter(|_| is_noted) {
             memory.note(command, now);
         }
         if is_freed {
-            if may_be_queued {
-                let words: [&[u8]; 2] = [owner, b"leave"];
-                link.talk.call(&scripts.release, &[&names.queue()], &words, To::Nobody, now);
+            if self.entry.is_some() {
+                let (queue, words) = (self.names.queue(), [self.owner.value(), b"leave"]);
+                link.talk.call(&scripts.release, &[&queue], &words, To::Nobody, now);
             }
             link.talk.say(command, self.to(id, at, What::Release), now);
         }
@@ -179,7 +181,7 @@ impl Machine {
             .and_then(read)
             .map(|(began, clock)| Reign::of(began, clock, longest_ttl, asked_at, now));
         let before = std::mem::replace(&mut met.reign, reign);
-        met.said = reply.and_then(|reply| reply.frame.error()).cloned();
+        (met.said, met.said_at) = (reply.and_then(|reply| reply.frame.error()).cloned(), now);
         let is_another = reign.is_some_and(|it| before.is_none_or(|before| !it.is_same(before)));
         if is_another {
             met.since = now;
@@ -230,31 +232,35 @@ impl Machine {
     pub(super) fn must_look(&mut self, id: LeaseId, now: Moment) -> Option<usize> {
         self.grace.as_ref()?;
         let lease = self.leases.get(id)?;
+        let is_alone = self.is_alone();
         let is_unsure = |link: &usize| {
             let link = &self.links[*link];
-            link.is_ready() && link.met.is_unsure(now)
+            let is_unsure = link.is_ready() && link.met.is_unsure(now);
+            is_unsure && !(is_alone && link.met.is_just_said(now))
         };
-        let mut unsure = (0..lease.replicas.len()).map(|at| lease.link(at)).filter(is_unsure);
-        if !self.is_alone() {
-            // One that lacks the answer fails, and the others do without it.
-            let unsure: Vec<usize> = unsure.collect();
-            unsure.into_iter().for_each(|link| self.look(link, now));
-            return None;
-        }
-        let unsure = unsure.next()?;
-        // What is taken from another of this process is nobody else's: only the answer has to wait.
-        let waits = lease.predecessor.is_none();
-        self.look(unsure, now);
-        waits.then_some(unsure)
+        let links = (0..lease.replicas.len()).map(|at| lease.link(at));
+        let unsure: Vec<usize> = links.filter(is_unsure).collect();
+        // One of several that lacks the answer fails, and the others do without it. What is taken from another of this
+        // process is nobody else's: only the answer has to wait.
+        let waits = is_alone && lease.predecessor.is_none();
+        unsure.iter().for_each(|link| self.look(*link, now));
+        unsure.first().copied().filter(|_| waits)
     }
 
     /// Whether an entry in a queue has to wait with its next question until its server was looked at.
     pub(crate) fn entry_must_look(&mut self, id: LeaseId, server: usize, now: Moment) -> bool {
-        if !self.is_alone() || !self.links[server].met.is_unsure(now) {
+        let met = &self.links[server].met;
+        if !self.is_alone() || !met.is_unsure(now) || met.is_just_said(now) {
             return false;
         }
-        self.links[server].met.waiting.push(id);
         self.look(server, now);
+        let met = &mut self.links[server].met;
+        if met.asked_at.is_none() {
+            // Of a node that has no slot any more nothing is asked: the queue is elsewhere.
+            self.comes_back(id, Setback::Failing, now);
+        } else if !met.waiting.contains(&id) {
+            met.waiting.push(id);
+        }
         true
     }
 
@@ -300,6 +306,11 @@ impl Machine {
         }
         self.look(server, now);
         Answer::UNKNOWN
+    }
+
+    /// What an extension is that may reach a server late: in its stead a holder may have said that it holds, which makes a key.
+    pub(super) fn doubt_of_extensions(&self) -> Doubt {
+        if self.grace.is_some() { Doubt::Question } else { Doubt::Extension }
     }
 
     /// A renewal is asked for at a link: until when its holders say that they hold, in the place of that.

@@ -9,7 +9,7 @@ use super::command::Script;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::effect::Event;
 use super::ids::{BatchId, LeaseId};
-use super::lease::{Doubt, Extending, Has, Lease, Phase, Votes};
+use super::lease::{Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
 use super::talk::{Reply, To, What};
 use crate::policy::{
@@ -205,7 +205,7 @@ impl Machine {
         answer: Answer,
         now: Moment,
     ) {
-        let silence = self.silence();
+        let (silence, doubt) = (self.silence(), self.doubt_of_extensions());
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << at;
@@ -214,7 +214,7 @@ impl Machine {
         }
         let is_run = matches!(answer, Answer::Failed { is_run: true, .. });
         if is_run || now.since(lease.asked_at) > silence {
-            lease.replicas[at].doubt = lease.replicas[at].doubt.max(Doubt::Extension);
+            lease.replicas[at].doubt = lease.replicas[at].doubt.max(doubt);
         }
         if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
             return;
@@ -425,11 +425,10 @@ impl Machine {
 
     /// As above, whatever is under way.
     pub(super) fn extend_now(&mut self, id: LeaseId, now: Moment) -> u32 {
-        if self.happens(id, LeaseEvent::Passed, now).is_none() {
-            let late_at = now.after(self.settings.timeout);
-            if let Some(lease) = self.leases.get_mut(id) {
-                lease.late_at = late_at;
-            }
+        self.happens(id, LeaseEvent::Passed, now);
+        let late_at = now.after(self.settings.timeout);
+        if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) {
+            lease.late_at = late_at;
             self.renew(&[id], Extending::Holder, now);
             if self.is_undriven {
                 self.has_failed(id);

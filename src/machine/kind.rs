@@ -66,6 +66,15 @@ impl Question<'_> {
         }
     }
 
+    /// Of a lock's keys those that a release names: it hands the lock on where it has all.
+    pub(crate) fn freed<'k>(&self, keys: &'k [&'k [u8]; 3]) -> &'k [&'k [u8]] {
+        #[cfg(any(test, feature = "grace"))]
+        if self.command.is_only_freed {
+            return &keys[..1];
+        }
+        keys
+    }
+
     /// Whether the script leaves the lock to others.
     pub(crate) fn taking(&self) -> &'static [u8] {
         if self.defers { b"turn" } else { b"take" }
@@ -181,11 +190,11 @@ pub(crate) static FENCED: Kind = Kind {
         command.call(&scripts.queue, &keys, &[owner, &ttl, how, channel, life]);
     }),
     release: |question| {
-        let Question { command, names, owner, scripts, may_be_queued, .. } = question;
-        let queue = names.queue();
-        let keys = [names.lock(), names.fence(), &queue];
-        let how: &[u8] = if may_be_queued { b"leave" } else { b"" };
-        command.call(&scripts.release, &keys, &[owner, how]);
+        let queue = question.names.queue();
+        let keys = [question.names.lock(), question.names.fence(), &queue];
+        let keys = question.freed(&keys);
+        let how: &[u8] = if question.may_be_queued { b"leave" } else { b"" };
+        question.command.call(&question.scripts.release, keys, &[question.owner, how]);
     },
     alone: None,
     also: |_| &[],

@@ -380,11 +380,11 @@ impl Lease {
     }
 
     /// The answers to its extensions are another's from here on.
-    pub(super) fn leaves_extensions(&mut self) {
+    pub(super) fn leaves_extensions(&mut self, doubt: Doubt) {
         let open = self.votes.asked & !(self.votes.granted | self.votes.denied);
         let all = self.replicas.iter_mut().enumerate();
         for (_, replica) in all.filter(|(at, _)| open & 1 << at != 0) {
-            replica.doubt = replica.doubt.max(Doubt::Extension);
+            replica.doubt = replica.doubt.max(doubt);
         }
     }
 
@@ -518,8 +518,7 @@ impl Lease {
         command.bytes.clear();
         command.form = link.talk.form;
         #[cfg(any(test, feature = "cluster"))]
-        if let Some(piece) = self.piece(at, what) {
-            (piece.spell)(self.question(at, command, scripts), what, piece.number);
+        if self.spells_piece(at, what, command, scripts, now) {
             return link.talk.say(command, to, now);
         }
         let question = self.question(at, command, scripts);

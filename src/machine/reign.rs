@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::command::Script;
 use super::ids::LeaseId;
 use super::rules;
-use crate::policy::{Code, Failing, Moment, Reign};
+use crate::policy::{Code, Failing, Moment, Reign, is_recent};
 
 /// That primaries have a grace.
 pub(crate) struct Grace {
@@ -28,6 +28,8 @@ pub(super) struct Met {
     pub(super) since: Moment,
     /// It has been asked then, and has not answered yet.
     pub(super) asked_at: Option<Moment>,
+    /// When it answered last.
+    pub(super) said_at: Moment,
     /// The map has changed since: the question may be of another marker than others ask for.
     pub(super) is_outdated: bool,
     /// Why there is none, where the server has said that.
@@ -68,6 +70,13 @@ impl Met {
     pub(super) fn is_unsure(&self, now: Moment) -> bool {
         let is_fresh = |reign: Reign| !reign.wait(now).is_zero() || reign.is_fresh(now);
         self.is_on && !self.reign.is_some_and(is_fresh)
+    }
+
+    /// Whether its answer was old when it came, a moment ago: what has waited for that is asked, and would look without end
+    /// at a server that is so far away.
+    pub(super) fn is_just_said(&self, now: Moment) -> bool {
+        let was_old = self.reign.is_some_and(|reign| !reign.is_fresh(self.said_at));
+        was_old && is_recent(self.said_at, now)
     }
 
     /// Whether a lock is believed to be granted, as its server says now.

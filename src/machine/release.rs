@@ -51,6 +51,7 @@ impl Machine {
             // It has ended before: the lock is free once its holder is told so.
             Some(LeaseState::Lost(_)) if self.leases.get(id).is_some_and(Lease::is_kept) => {
                 self.give_back(id, now);
+                self.call_next(id, now);
             }
             _ => {}
         }
@@ -105,7 +106,7 @@ impl Machine {
 
     /// The next one in this process has the lease as it is, and no server is asked: see [`crate::policy::Relay`].
     fn pass_on(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
-        let lease = self.leases.get(id)?;
+        let lease = self.leases.get(id).filter(|lease| !lease.is_looked_for())?;
         let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
         let (until, token) = (lease.state()?.until()?, lease.kind.is_fenced.then_some(lease.token));
         let passed = Passed { until, token };
@@ -114,8 +115,9 @@ impl Machine {
         self.lines.occupy(&names, next_id);
         self.lines.leave(&names, next_id);
         self.leave_entry(next_id, now);
+        let doubt = self.doubt_of_extensions();
         let lease = self.leases.get_mut(id)?;
-        lease.leaves_extensions();
+        lease.leaves_extensions(doubt);
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let answers = (lease.votes, std::mem::take(&mut lease.said));
         self.gives_owner(id, next_id);
@@ -177,15 +179,18 @@ impl Machine {
         self.leave_queue(id, now);
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };
-        let is_handed_over = lease.end == Some(End::HandedOver);
+        let (end, state) = (lease.end, lease.state());
         lease.phase = Phase::GivingBack;
         self.effects.extend(lease.waker.take().map(Effect::Drop));
         lease.wake_all(&mut self.effects);
         if lease.is_kept() {
             self.give_back(id, now);
+            if state.is_some() {
+                self.call_next(id, now);
+            }
         }
         self.end_if_clear(id);
-        is_handed_over
+        end == Some(End::HandedOver)
     }
 
     /// An attempt failed, and its request goes on: what it may have left is a lease by itself from here on.

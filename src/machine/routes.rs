@@ -10,10 +10,10 @@ use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::answer::Answer;
-use super::command::Form;
+use super::command::{Command, Form, Scripts};
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::ids::LeaseId;
-use super::kind::{Kind, Words};
+use super::kind::{Kind, Question, Words};
 use super::lease::{Has, Lease, Phase, Replica, Votes};
 use super::link::{Link, State};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
@@ -181,6 +181,7 @@ impl Machine {
         }
         if is_owed {
             self.give_back_again(id, now);
+            self.release_is_late(id, now);
         } else if is_kept {
             self.batches.due.push(id);
         }
@@ -342,6 +343,7 @@ impl Machine {
             What::Release if replica.has == Has::Releasing => {
                 (replica.has, replica.due) = (Has::Owed, Some(now));
                 self.give_back_again(id, now);
+                self.release_is_late(id, now);
             }
             What::Extend => {
                 lease.votes.asked &= !(1 << at);
@@ -445,6 +447,24 @@ impl Lease {
     pub(super) fn piece(&self, at: usize, what: What) -> Option<Pieces> {
         let pieces = self.replicas[at].routed.pieces.as_deref().copied();
         pieces.filter(|pieces| pieces.of == (self.round, what))
+    }
+
+    /// Spells that piece, if there is one. A lock that is held for some time at least is given back by an extension to the
+    /// rest.
+    pub(super) fn spells_piece(
+        &self,
+        at: usize,
+        what: What,
+        command: &mut Command,
+        scripts: &Scripts,
+        now: Moment,
+    ) -> bool {
+        let Some(piece) = self.piece(at, what) else { return false };
+        let question = self.question(at, command, scripts);
+        let rest = self.rest_ms(now).filter(|_| what == What::Release);
+        let (what, ttl_ms) = rest.map_or((what, question.ttl_ms), |rest| (What::Extend, rest));
+        (piece.spell)(Question { ttl_ms, ..question }, what, piece.number);
+        true
     }
 
     /// How many pieces a question has.

@@ -174,6 +174,8 @@ pub(super) struct Talk {
     /// Replies that have come, and are not proved yet.
     pending: VecDeque<Reply>,
     stamp: Digits,
+    /// Of the last seal.
+    sealed: Digits,
     /// Something was written that a stamp has to follow.
     is_unsealed: bool,
     /// A script has replied, to its own stamp, what it does not reply.
@@ -206,6 +208,7 @@ impl Talk {
             slots: VecDeque::new(),
             pending: VecDeque::new(),
             stamp: [b'0'; STAMP_DIGITS],
+            sealed: [b'0'; STAMP_DIGITS],
             is_unsealed: false,
             is_nonsense: false,
         }
@@ -296,6 +299,9 @@ impl Talk {
         self.out.extend_from_slice(word);
         self.out.extend_from_slice(b"\r\n");
         self.stamp(to, Form::Whole, now);
+        if to == To::Seal {
+            self.sealed = self.stamp;
+        }
     }
 
     /// Before what is written goes out.
@@ -436,7 +442,6 @@ impl Talk {
         text: Bytes,
         now: Moment,
     ) -> Result<Standing, Fault> {
-        let is_stamped = |place| matches!(place, Place::Stamped(_));
         let code = Code::of_bytes(&text);
         if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
             self.denied = Some((None, text.clone()));
@@ -449,7 +454,7 @@ impl Talk {
             return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
         }
         // Those behind it may be answered by errors, too, each in the place of the one before.
-        if is_stamped(place) && !self.slots.iter().any(|slot| slot.to == To::Seal) {
+        if matches!(place, Place::Stamped(stamp) if self.sealed <= stamp) {
             self.echo(To::Seal, now);
         }
         Ok(Standing::Pends)

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::answer::Place;
-use super::core::{Happening, Machine};
+use super::core::{Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::lease::{Extending, Lease};
 use super::link::Link;
@@ -62,6 +62,14 @@ impl Link {
         return self.is_asking;
         #[cfg(not(any(test, feature = "cluster")))]
         false
+    }
+}
+
+impl Lease {
+    /// Whether a server has told that its key has changed, and none has said yet whether that is its end.
+    pub(super) fn is_looked_for(&self) -> bool {
+        let is_asked = self.is_told && self.extending != Extending::Nothing;
+        is_asked || self.news_at != NEVER
     }
 }
 

@@ -323,6 +323,7 @@ impl Machine {
         self.note_answer(server);
         for id in owed {
             self.give_back_again(id, now);
+            self.release_is_late(id, now);
         }
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
         self.held_changed_at(server, now);
@@ -383,7 +384,11 @@ impl Machine {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
             To::Batch(batch) => {
                 let members = self.batches.end(batch);
-                let ids: Vec<_> = members.iter().map(|(id, _)| *id).collect();
+                let is_open = |(id, round): &&(LeaseId, u32)| {
+                    let lease = self.leases.get(*id);
+                    lease.is_some_and(|lease| lease.round == *round && lease.is_held())
+                };
+                let ids: Vec<_> = members.iter().filter(is_open).map(|(id, _)| *id).collect();
                 self.batches.reuse(members);
                 self.renew_at_one(server, server, &ids, now);
                 true

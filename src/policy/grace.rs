@@ -71,6 +71,11 @@ pub(crate) fn length(longest_ttl: Duration) -> Duration {
     longest_ttl.max(TOKENS_APART)
 }
 
+/// Whether nothing new needs another look after what was then.
+pub(crate) fn is_recent(at: Moment, now: Moment) -> bool {
+    now.since(at) < FRESH
+}
+
 impl Reign {
     /// Of a primary that has reigned since `began`, as was asked at `asked_at` and answered at `now`: its clock was
     /// `clock` (both in microseconds). Leases last for `longest_ttl` at most.
@@ -114,7 +119,7 @@ impl Reign {
 
     /// Whether a question that is asked now is answered while it does.
     pub(crate) fn is_fresh(self, now: Moment) -> bool {
-        now.since(self.used_at) < FRESH
+        is_recent(self.used_at, now)
     }
 
     /// Whether both are of one reign.

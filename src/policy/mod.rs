@@ -72,7 +72,7 @@ pub(crate) use fence::TOKEN_MAX;
 #[cfg(all(feature = "grace", not(test)))]
 pub(crate) use grace::Reign;
 #[cfg(any(test, feature = "grace"))]
-pub(crate) use grace::{began, length};
+pub(crate) use grace::{began, is_recent, length};
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState};
 pub(crate) use limit::{is_silence, left_of, waitable};
 pub(crate) use loss::BEAT;

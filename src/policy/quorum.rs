@@ -11,6 +11,9 @@ pub(crate) fn patience(round_trip: Duration) -> Duration {
     round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
 }
 
+/// The votes of servers are bits of one number.
+const SERVERS_MAX: usize = 64;
+
 /// How many of how many servers have to grant a lease.
 ///
 /// A single server is a quorum of one out of one: there is no other path for it.
@@ -51,6 +54,8 @@ impl Quorum {
         let needed = needed.unwrap_or(servers / 2 + 1);
         if servers == 0 {
             Err("no server was given: give at least one URL".to_owned())
+        } else if servers > SERVERS_MAX {
+            Err(format!("{servers} servers were given: at most {SERVERS_MAX} can vote"))
         } else if needed > servers {
             let plural = if servers == 1 { "" } else { "s" };
             Err(format!("quorum {needed} exceeds the {servers} server{plural} given"))

@@ -617,3 +617,17 @@ fn known_bugs_are_found() {
         }
     }
 }
+
+#[test]
+fn a_downgrade_lets_nobody_in_that_has_gone() {
+    let mut crowd = crowd("99", &[READER, READER], &[], [0, 0], None);
+    let [holder, gone] = [0, 1].map(|process| crowd.owner(process));
+    let sharer = format!("{:032x}~:", 99);
+    let now = NOW.to_string();
+    crowd.call(ACQUIRES, &KEYS[..3], &[&holder, "10000", &now, "mint", "take"]);
+    let enters = [&*gone, "enter", "4000", "0", "1", "nobody", LIFE_MS];
+    assert_eq!(crowd.call(TAKES_SHARES, &KEYS, &enters)[0], "held");
+    let said = crowd.call(TAKES_SHARES, &KEYS, &[&sharer, "downgrade", "4000", &holder]);
+    assert_eq!(said[0], "granted");
+    assert_eq!(crowd.call(TAKES_SHARES, &KEYS, &[&sharer, "look"]), ["1"]);
+}

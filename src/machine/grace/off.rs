@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::command::{Command, Scripts};
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::Lease;
+use super::lease::{Doubt, Lease};
 use super::link::Link;
 use super::talk::What;
 use crate::policy::{Failing, Moment};
@@ -63,6 +63,10 @@ impl Machine {
         _: Moment,
     ) -> Answer {
         answer
+    }
+
+    pub(super) fn doubt_of_extensions(&self) -> Doubt {
+        Doubt::Extension
     }
 
     pub(super) fn reasserted_by(

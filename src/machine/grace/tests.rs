@@ -1,12 +1,15 @@
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::super::Login;
-use super::super::tests::{Bench, ROUTING, acquire, bulk, error, greeting, settings, stamp, text};
+use super::super::tests::{
+    Bench, ROUTING, acquire, bulk, error, greeting, request, request_of, settings, stamp, text,
+};
+use super::super::{FENCED, Kind, Login, Routing};
 use super::*;
 use crate::machine::command::Script;
-use crate::policy::LeaseState;
+use crate::policy::{Bounds, LeaseState, Wait};
 use crate::scripts::REIGN;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -177,4 +180,164 @@ fn where_a_lock_and_its_counter_are_at_two_servers_its_holder_extends_it() {
     });
     assert_eq!((repairs, extensions), (1, 1));
     assert!(bench.machine.state(id).is_some_and(LeaseState::is_held));
+}
+
+/// What leaves the lock to somebody else, and what takes that back.
+static LEFT: Kind = Kind {
+    release: |question| {
+        let words = [question.owner, &question.words[0]];
+        question.command.call_whole(&question.scripts.queue, &[question.names.lock()], &words);
+    },
+    ..FENCED
+};
+
+#[test]
+fn a_lock_is_left_to_a_ticket_in_a_grace_too_and_others_are_freed_by_their_key_alone() {
+    for kind in [&LEFT, &FENCED] {
+        let mut bench = with_grace(1, 1);
+        meet(&mut bench, 0, 60);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, answer);
+        bench.close(0);
+        meet(&mut bench, 0, 1);
+        bench.answer(0, answer);
+        let is_left = std::ptr::eq(kind, &LEFT);
+        if is_left {
+            assert!(bench.machine.part(id, kind, [b"x"[..].into()].into(), TTL, bench.now));
+        } else {
+            bench.machine.release(id, bench.now);
+        }
+        let said = bench.said(0);
+        let release = said.iter().find(|it| it[0].starts_with(b"EVAL")).expect("it is given back");
+        let queue = bench.machine.settings().scripts.queue;
+        assert_eq!(release[1] == queue.text, is_left, "{}", text(release));
+        assert_eq!((&release[2][..], &release[3][..]), (&b"1"[..], &b"a"[..]));
+    }
+}
+
+/// Until it arrives, and makes a key.
+#[test]
+fn a_release_behind_what_a_holder_has_said_on_an_earlier_connection_is_sent_once_more() {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, answer);
+    bench.close(0);
+    meet(&mut bench, 0, 1);
+    assert!(bench.said(0).iter().any(|it| is_call(it, bench.machine.settings().scripts.repair)));
+    bench.close(0);
+    bench.machine.forget(id, bench.now);
+    bench.dial(0, Login::default());
+    let (scripts, mut released) = (bench.machine.settings().scripts, 0);
+    for _ in 0..2 {
+        bench.answer(0, |command| {
+            released += usize::from(is_call(command, scripts.release));
+            answer(command)
+        });
+        bench.pass(Duration::from_millis(600));
+    }
+    assert_eq!(released, 2);
+}
+
+/// Another of the process has that lock since, with a larger token.
+#[test]
+fn what_several_holders_have_said_is_repeated_for_those_that_still_hold() {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    let held: Vec<LeaseId> = [b"a", b"b", b"c"].map(|name| acquire(&mut bench, name)).into();
+    bench.answer(0, answer);
+    bench.close(0);
+    meet(&mut bench, 0, 1);
+    let said = bench.said(0);
+    let repair = bench.machine.settings().scripts.repair;
+    let batch = said.iter().find(|it| is_call(it, repair)).expect("they say so");
+    assert_eq!(batch[2], "6");
+    bench.machine.release(held[0], bench.now);
+    for command in &said {
+        let is_it = is_call(command, repair);
+        bench.reply(0, &if is_it { error("NOSCRIPT no") } else { other(command) });
+    }
+    let mut counts = Vec::new();
+    bench.answer(0, |command| {
+        let is_repair = command[0] == "EVAL" && command.len() > 6;
+        counts.extend(is_repair.then(|| text(&command[2..3])));
+        answer(command)
+    });
+    assert_eq!(counts, ["4"]);
+}
+
+/// Two nodes, which have reigned for a minute when they are asked. A slot is the first byte of a key, or of a marker's
+/// number.
+fn nodes(owner_of: fn(u16) -> Option<usize>) -> Bench {
+    let mut bench = with_grace(2, 1);
+    let slot_of = |key: &[u8]| key.strip_prefix(b"{leasehold:").unwrap_or(key)[0].into();
+    bench.machine.routes_by(Routing { slot_of, ..ROUTING });
+    for server in 0..2 {
+        bench.dial(server, Login::default());
+        bench.answer(server, |command| vec![other(command)]);
+    }
+    bench.machine.route(&["0".into(), "1".into()], &owner_of, bench.now);
+    for server in 0..2 {
+        bench.answer(server, answer);
+    }
+    bench
+}
+
+/// Its connection stays, and nobody asks there any more since when it reigns.
+#[test]
+fn one_that_waits_in_the_queue_of_a_node_that_has_lost_its_slots_comes_back() {
+    let mut bench = nodes(|_| Some(0));
+    let id = request(&mut bench, b"a", Wait::Forever);
+    let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0"), Frame::Integer(0)];
+    let asked = bench.said(0);
+    let reply = [stamp(&asked[0])].into_iter().chain(held).collect();
+    bench.reply(0, &Frame::Array(reply));
+    bench.answer(0, answer);
+    bench.machine.enter(id, 0, bench.now);
+    bench.pass(Duration::from_secs(1));
+    assert!(bench.machine.entry_must_look(id, 0, bench.now), "as it has lapsed");
+    assert!(bench.machine.entry(id).is_some() && bench.machine.links[0].met.waiting == [id]);
+    bench.answer(0, answer);
+    bench.machine.route(&["0".into(), "1".into()], &|_| Some(1), bench.now);
+    bench.pass(Duration::from_secs(1));
+    bench.answer(0, answer);
+    assert!(bench.machine.entry_must_look(id, 0, bench.now));
+    assert!(bench.machine.entry(id).is_none() && bench.machine.links[0].met.waiting.is_empty());
+}
+
+/// A lock, and one more in another slot.
+static SEVERAL: Kind = Kind { also: |_| ALSO.get_or_init(|| [b"z"[..].into()]), ..FENCED };
+static ALSO: OnceLock<[Box<[u8]>; 1]> = OnceLock::new();
+
+/// One after the other, the first would have lapsed again when the last one answers.
+#[test]
+fn all_servers_that_have_to_grant_are_looked_at_at_once() {
+    let mut bench = nodes(|slot| Some(usize::from(slot % 2)));
+    bench.pass(Duration::from_secs(1));
+    let id = request_of(&SEVERAL, &mut bench, b"a", Wait::Never, Bounds::default());
+    let asked: Vec<_> = (0..2).map(|server| bench.said(server)).collect();
+    for asked in &asked {
+        assert!(matches!(&asked[..], [one] if is_look(one)), "{asked:?}");
+    }
+    bench.now = bench.now.after(Duration::from_millis(400));
+    (0..2).for_each(|server| bench.reply(server, &reigns(&asked[server][0], 60)));
+    (0..2).for_each(|server| bench.answer(server, answer));
+    assert!(is_granted(&mut bench, id));
+}
+
+/// It would look without end.
+#[test]
+fn what_has_waited_for_a_look_is_asked_however_long_that_took() {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    bench.pass(Duration::from_secs(1));
+    let id = acquire(&mut bench, b"a");
+    let look = bench.said(0);
+    assert!(is_look(&look[0]));
+    bench.now = bench.now.after(Duration::from_millis(600));
+    bench.reply(0, &reigns(&look[0], 60));
+    let asked = bench.said(0);
+    assert!(is_call(&asked[0], bench.machine.settings().scripts.acquire));
+    bench.reply(0, &stamp(&asked[0]));
+    assert!(is_granted(&mut bench, id), "it came in time");
 }

@@ -230,3 +230,16 @@ fn news_of_a_key_are_followed_also_where_a_late_answer_comes_behind_them() {
     bench.pass(Duration::ZERO);
     assert_eq!(bench.said(0)[0][0], "EVALSHA");
 }
+
+/// It would take the round of the release, whose answer would then be none.
+#[test]
+fn a_lease_that_has_ended_is_not_extended() {
+    let (mut bench, id) = holds();
+    bench.machine.shut_down(bench.now);
+    let released = bench.said(0);
+    let round = bench.machine.extend(id, bench.now);
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
+    assert!(bench.said(0).is_empty(), "nothing more is asked");
+    bench.reply(0, &stamp(&released[0]));
+    assert!(bench.machine.poll_shut_down(&Context::from_waker(Waker::noop())).is_ready());
+}

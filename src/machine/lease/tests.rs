@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::LeaseId;
-use super::super::tests::{Bench, bounded, stamp};
+use super::super::tests::{Bench, ROUTING, bounded, error, greeting, settings, stamp};
+use super::super::{LeaseId, Login, Routing};
 use super::*;
 use crate::policy::{LeaseState, Loss, Wait};
 
@@ -94,4 +94,34 @@ fn a_lease_that_ends_while_nothing_looks_at_the_machine_was_lost_by_standing_sti
     let mut bench = Bench::connected(1);
     let (id, _) = grant(&mut bench, Bounds::default());
     assert_eq!(bench.machine.loss(id, bench.now.after(20 * SECOND)), Some(Loss::Suspended));
+}
+
+/// While its slot moves, the keys of its release are at two servers.
+#[test]
+fn a_lock_that_is_held_for_some_time_at_least_stays_taken_where_it_is_given_back_in_pieces() {
+    let mut bench = Bench::new(1, settings(1));
+    let spell = |question: Question<'_>, what: What, _: usize| {
+        let Question { command, owner, ttl_ms, scripts, .. } = question;
+        let script = if what == What::Extend { scripts.extend } else { scripts.release };
+        command.call(&script, &[b"piece"], &[owner, &Decimal::new(ttl_ms)]);
+    };
+    bench.machine.routes_by(Routing { spell, ..ROUTING });
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![greeting(command, "")]);
+    let at_least = Some(5 * SECOND);
+    let (id, _) = grant(&mut bench, Bounds { at_least, ..Bounds::default() });
+    bench.machine.release(id, bench.now);
+    bench.said(0);
+    bench.reply(0, &error("TRYAGAIN they are apart"));
+    let extend = bench.machine.settings().scripts.extend.digest;
+    let mut pieces = Vec::new();
+    bench.answer(0, |command| {
+        pieces.extend((command[0] == "EVALSHA").then(|| command.to_vec()));
+        vec![stamp(command)]
+    });
+    let [piece] = &pieces[..] else { panic!("{pieces:?}") };
+    assert_eq!(
+        (&piece[1][..], &piece[3][..], &piece[5][..]),
+        (extend, &b"piece"[..], &b"5000"[..])
+    );
 }

@@ -1,14 +1,15 @@
 mod shutdown;
 
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp};
-use super::super::{Fault, Login};
+use super::super::tests::{Bench, acquire, bulk, greeting, plain, request, request_of, stamp};
+use super::super::{Fault, Login, PLAIN};
 use crate::names::Names;
-use crate::policy::Wait;
+use crate::policy::{Bounds, End, LeaseEvent, Loss, Wait};
 
 /// Found by the simulation: the release was lost with its connection, and the question arrived late.
 #[test]
@@ -187,4 +188,86 @@ fn a_late_answer_to_one_owner_takes_nothing_from_the_next() {
     bench.machine.forget(next, bench.now);
     let release = bench.machine.settings().scripts.release.digest;
     assert_eq!(of_script(bench.said(2))[1], release);
+}
+
+/// The next one would believe to hold what another has.
+#[test]
+fn a_lease_whose_key_has_changed_is_not_passed_on_before_its_server_says_whose_it_is() {
+    for is_asked in [false, true] {
+        let mut bench = Bench::connected(1);
+        let id = plain(&mut bench, b"a");
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench.pass(Duration::from_millis(3400));
+        bench.answer(0, |command| vec![stamp(command)]);
+        let wait = Wait::Forever;
+        let next = request_of(&PLAIN, &mut bench, b"a", wait, Bounds::default());
+        refuse(&mut bench);
+        bench.machine.held_changed(Some(b"a"), bench.now);
+        if is_asked {
+            bench.pass(Duration::ZERO);
+            assert_eq!(of_script(bench.said(0))[1], bench.machine.settings().scripts.extend.digest);
+        }
+        bench.machine.release(id, bench.now);
+        assert!(bench.machine.poll_acquire(next, &context()).is_pending(), "{is_asked}");
+        assert_eq!(of_script(bench.said(0))[1], bench.machine.settings().scripts.release.digest);
+    }
+}
+
+/// What is asked is another's.
+fn refuse(bench: &mut Bench) {
+    bench.answer(0, |command| {
+        let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0"), Frame::Integer(0)];
+        vec![match &command[0][..] {
+            b"EVALSHA" => Frame::Array([stamp(command)].into_iter().chain(held).collect()),
+            b"SET" => Frame::Null,
+            b"GET" => bulk("x"),
+            b"PTTL" => Frame::Integer(60_000),
+            _ => greeting(command, ""),
+        }]
+    });
+}
+
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+/// It was refused by the key of that very lease.
+#[test]
+fn one_that_waits_in_this_process_asks_behind_the_release_of_a_lease_that_was_lost() {
+    for is_forgotten in [false, true] {
+        let mut bench = Bench::connected(1);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        request(&mut bench, b"a", Wait::Forever);
+        refuse(&mut bench);
+        bench.machine.happens(id, LeaseEvent::Lost(Loss::Expired), bench.now);
+        refuse(&mut bench);
+        bench.now = bench.now.after(Duration::from_secs(1));
+        if is_forgotten {
+            bench.machine.forget(id, bench.now);
+        } else {
+            bench.machine.release(id, bench.now);
+        }
+        let scripts = bench.machine.settings().scripts;
+        let said: Vec<_> = bench.said(0).into_iter().filter(|it| it[0] == "EVALSHA").collect();
+        let said: Vec<_> = said.iter().map(|it| &it[1][..]).collect();
+        assert_eq!(said, [scripts.release.digest, scripts.acquire.digest], "{is_forgotten}");
+    }
+}
+
+#[test]
+fn a_release_is_late_after_its_timeout_also_where_a_connection_comes_meanwhile() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.close(0);
+    bench.pass(Duration::from_millis(100));
+    bench.greet(0, Login::default());
+    bench.machine.release(id, bench.now);
+    bench.answer(0, |command| match &command[0][..] {
+        b"EVALSHA" => vec![],
+        _ => vec![greeting(command, "")],
+    });
+    bench.pass(Duration::from_millis(500));
+    assert_eq!(bench.machine.poll_release(id, &context()), Poll::Ready(End::Unconfirmed));
 }

@@ -32,6 +32,8 @@ fn the_verdict_falls_exactly_when_open_votes_cannot_change_it() {
 #[test]
 fn only_majorities_are_quorums() {
     assert!(Quorum::new(0, None).unwrap_err().starts_with("no server"));
+    assert!(Quorum::new(64, None).is_ok());
+    assert!(Quorum::new(65, None).unwrap_err().starts_with("65 servers"));
     for servers in 1..=9 {
         assert_eq!(Quorum::new(servers, None).unwrap().needed(), servers / 2 + 1);
         for needed in 0..=servers + 1 {
