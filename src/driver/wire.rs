@@ -7,18 +7,18 @@
 #[cfg(all(test, leasehold_loom))]
 mod interleavings;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 
 use crate::mutex::lock;
 use crate::net::transport::WriteHalf;
-use crate::race::timeout;
+use crate::race::timer;
 use crate::stats::AtServer;
 
 /// Under `scripts/loom.sh` it is loom's, which tries every order of its uses.
@@ -94,14 +94,20 @@ impl Writer {
     }
 
     /// Writes the rest, and ends the connection, within this time.
-    pub(super) async fn finish(self: Arc<Self>, within: Duration) {
-        let last = pin!(async {
-            while self.write() {
-                poll_fn(|context| self.half.poll_writable(context)).await?;
+    pub(super) fn finish(self: Arc<Self>, within: Duration) -> impl Future<Output = ()> {
+        let mut limit = None;
+        poll_fn(move |context| {
+            let limit = limit.get_or_insert_with(|| timer(within));
+            if limit.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
             }
-            Arc::into_inner(self).map(|writer| writer.half).ok_or(io::ErrorKind::Other)?.end().await
-        });
-        drop(timeout(within, last).await);
+            while self.write() {
+                if ready!(self.half.poll_writable(context)).is_err() {
+                    return Poll::Ready(());
+                }
+            }
+            self.half.poll_end(context).map(drop)
+        })
     }
 
     /// Gives the role back, unless there is more to write.

@@ -6,8 +6,9 @@ pub(crate) mod lookup;
 pub(crate) mod simulated;
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
+#[cfg(windows)]
+use std::net::Shutdown;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,11 +16,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::windows::io::AsSocket;
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+#[cfg(unix)]
+use rustix::net::Shutdown;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, tcp};
 
 #[cfg(test)]
@@ -334,20 +337,24 @@ impl WriteHalf {
 
     /// Says that no more will come, and reads to the peer's end: a system discards what it has not sent yet where a socket is
     /// closed before something has come, or is read.
-    pub(crate) async fn end(mut self) -> io::Result<()> {
-        let half = match &mut self {
-            Self::Tcp(half) => half,
+    pub(crate) fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = match self {
+            Self::Tcp(half) => half.as_ref(),
             #[cfg(feature = "tls")]
-            Self::Tls(half) => half.ending(),
+            Self::Tls(half) => half.say_farewell(),
             #[cfg(any(test, feature = "testing"))]
-            Self::Simulated(_) => return Ok(()),
+            Self::Simulated(_) => return Poll::Ready(Ok(())),
         };
-        half.shutdown().await?;
+        // It fails where the peer has ended, too.
+        #[cfg(any(unix, windows))]
+        let _ = shut_down(socket, Shutdown::Write);
         loop {
-            poll_fn(|context| half.as_ref().poll_read_ready(context)).await?;
-            match half.as_ref().try_read(&mut [0; 1024]) {
-                Ok(0) => return Ok(()),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            ready!(socket.poll_read_ready(context))?;
+            match socket.try_read(&mut [0; 1024]) {
+                Ok(0) => return Poll::Ready(Ok(())),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
                 _ => {}
             }
         }
@@ -359,9 +366,9 @@ impl WriteHalf {
         {
             // It fails only when the connection has already ended.
             let _ = match self {
-                Self::Tcp(half) => shut_down_both(half.as_ref()),
+                Self::Tcp(half) => shut_down(half.as_ref(), Shutdown::Both),
                 #[cfg(feature = "tls")]
-                Self::Tls(half) => shut_down_both(half.say_farewell()),
+                Self::Tls(half) => shut_down(half.say_farewell(), Shutdown::Both),
                 #[cfg(any(test, feature = "testing"))]
                 Self::Simulated(half) => {
                     half.shut_down();
@@ -373,13 +380,13 @@ impl WriteHalf {
 }
 
 #[cfg(unix)]
-fn shut_down_both(socket: &impl AsFd) -> rustix::io::Result<()> {
-    rustix::net::shutdown(socket, rustix::net::Shutdown::Both)
+fn shut_down(socket: &impl AsFd, how: Shutdown) -> rustix::io::Result<()> {
+    rustix::net::shutdown(socket, how)
 }
 
 #[cfg(windows)]
-fn shut_down_both(socket: &impl AsSocket) -> io::Result<()> {
-    socket2::SockRef::from(socket).shutdown(std::net::Shutdown::Both)
+fn shut_down(socket: &impl AsSocket, how: Shutdown) -> io::Result<()> {
+    socket2::SockRef::from(socket).shutdown(how)
 }
 
 #[cfg(test)]

@@ -185,11 +185,6 @@ impl WriteHalf {
         self.socket.as_ref()
     }
 
-    /// The same, where the socket is read to its end then.
-    pub(in crate::net) fn ending(&mut self) -> &mut tcp::OwnedWriteHalf {
-        self.say_farewell();
-        &mut self.socket
-    }
 }
 
 impl Drop for WriteHalf {
