@@ -184,7 +184,6 @@ impl WriteHalf {
         let _ = session.flush(self.socket.as_ref());
         self.socket.as_ref()
     }
-
 }
 
 impl Drop for WriteHalf {
