@@ -79,11 +79,13 @@ impl Driver {
         let shared = Arc::new(Shared { state, news: Condvar::new(), servers });
         // From here on its end ends those threads that there are.
         let driver = Self { shared: Arc::clone(&shared) };
+        // The clock first, which ends their sockets.
+        let keeper = Arc::clone(&shared);
+        spawn("leasehold-clock", move || keeper.keep_time())?;
         for link in 0..shared.servers.endpoints.len() {
             let shared = Arc::clone(&shared);
             spawn("leasehold-server", move || shared.serve(link))?;
         }
-        spawn("leasehold-clock", move || shared.keep_time())?;
         Ok(driver)
     }
 

@@ -271,7 +271,10 @@ impl Drop for Shared {
         for (link, wire) in state.wires.iter_mut().enumerate() {
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));
-            writer.write();
+            // Now, too, as nobody may drive the runtime any more.
+            if !writer.write() {
+                writer.half.say_last();
+            }
             drop(clock::spawn_on(&self.runtime, writer.finish(self.servers.dead_after)));
         }
         if let Some(task) = state.task.take() {

@@ -21,6 +21,7 @@ use super::command::Form;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
 use super::ids::LeaseId;
+use super::kind::FENCED;
 use super::lease::{Has, Phase};
 use super::link::State;
 use super::session::Fault;
@@ -231,7 +232,7 @@ impl Machine {
         }
         let Some(lease) = self.leases.get(id) else { return };
         let read = match what {
-            What::Acquire => lease.asks_as().read,
+            What::Acquire => lease.kind.read,
             What::Extend => match &lease.kind.alone {
                 Some(alone) => alone.read,
                 None => |frame: &_| Answer::of_extend(frame, 0, 1),
@@ -240,9 +241,13 @@ impl Machine {
             What::Release => lease.kind.means().read_release,
             _ => Answer::of_owned,
         };
+        // Of a lock without a token, by a script or not: a late answer may be to an earlier question.
+        let may_be_script = !lease.kind.is_fenced && !lease.kind.means().are_steps;
+        let or_script = what == What::Acquire && may_be_script;
         let answer = reply.map_or(Answer::UNKNOWN, |reply| {
-            let error = reply.frame.error();
-            read(reply.frame.value()).unwrap_or_else(|| match error {
+            let (frame, error) = (reply.frame.value(), reply.frame.error());
+            let by_script = || if or_script { (FENCED.read)(frame) } else { None };
+            read(frame).or_else(by_script).unwrap_or_else(|| match error {
                 Some(error) => self.answer_of_error(error),
                 None => self.is_nonsense(server),
             })

@@ -335,19 +335,10 @@ impl WriteHalf {
         }
     }
 
-    /// Says that no more will come, and reads to the peer's end: a system discards what it has not sent yet where a socket is
+    /// Says its last, and reads to the peer's end: a system discards what it has not sent yet where a socket is
     /// closed before something has come, or is read.
     pub(crate) fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let socket = match self {
-            Self::Tcp(half) => half.as_ref(),
-            #[cfg(feature = "tls")]
-            Self::Tls(half) => half.say_farewell(),
-            #[cfg(any(test, feature = "testing"))]
-            Self::Simulated(_) => return Poll::Ready(Ok(())),
-        };
-        // It fails where the peer has ended, too.
-        #[cfg(any(unix, windows))]
-        let _ = shut_down(socket, Shutdown::Write);
+        let Some(socket) = self.say_last() else { return Poll::Ready(Ok(())) };
         loop {
             ready!(socket.poll_read_ready(context))?;
             match socket.try_read(&mut [0; 1024]) {
@@ -358,6 +349,20 @@ impl WriteHalf {
                 _ => {}
             }
         }
+    }
+
+    /// Says that no more will come. It has been said, and the peer has ended, where that fails.
+    pub(crate) fn say_last(&self) -> Option<&TcpStream> {
+        let socket = match self {
+            Self::Tcp(half) => half.as_ref(),
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.say_farewell(),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Simulated(_) => return None,
+        };
+        #[cfg(any(unix, windows))]
+        let _ = shut_down(socket, Shutdown::Write);
+        Some(socket)
     }
 
     /// Ends the connection in both directions, whatever else still holds a half of it.

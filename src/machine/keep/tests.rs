@@ -2,11 +2,13 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::tests::{Bench, acquire, error, greeting, settings, stamp};
-use super::super::{Effect, Fault, Login};
+use super::super::tests::{Bench, acquire, error, greeting, request_of, settings, stamp};
+use super::super::{Effect, Fault, Login, PLAIN};
 use super::*;
+use crate::policy::{Bounds, Wait};
 
 fn connect(bench: &mut Bench) {
     connect_to(bench, 0);
@@ -49,6 +51,36 @@ fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_b
     assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
     let round = bench.machine.extend(id, bench.now);
     assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
+}
+
+/// The first question has no token, and the second one has: a holder that has asked since may get the answers to both.
+#[test]
+fn late_answers_to_questions_of_a_lock_without_a_token_end_no_connection() {
+    let mut bench = Bench::connected(3);
+    let id = request_of(
+        &PLAIN,
+        &mut bench,
+        b"a",
+        Wait::AtMost(Duration::from_secs(10)),
+        Bounds::default(),
+    );
+    let answer = |command: &[Bytes]| match &command[0][..] {
+        b"EVALSHA" => vec![stamp(command)],
+        _ => vec![greeting(command, "")],
+    };
+    bench.answer(0, answer);
+    // The others are late, and asked once more.
+    bench.pass(Duration::from_millis(600));
+    bench.answer(0, answer);
+    bench.answer(1, answer);
+    assert!(bench.machine.state(id).is_some_and(LeaseState::is_held));
+    let late = bench.said(2);
+    bench.machine.extend(id, bench.now);
+    assert!(matches!(&late[..], [first, again] if first[0] == "SET" && again[0] == "EVALSHA"));
+    for command in late {
+        answer(&command).iter().for_each(|reply| bench.reply(2, reply));
+    }
+    assert!(bench.machine.links[2].is_ready());
 }
 
 /// Nobody has looked at the clock since: the process stood still, or the machine.
