@@ -134,6 +134,7 @@ pub(crate) struct Machine {
     pub(super) due: Vec<LeaseId>,
     pub(super) proved: Vec<Reply>,
     pub(super) spare: Vec<Box<[Replica]>>,
+    #[allow(clippy::vec_box, reason = "the next lease has the box")]
     pub(super) spare_bids: Vec<Box<Bid>>,
     /// Told when each server has been tried.
     met: Vec<Waker>,
