@@ -382,7 +382,7 @@ fn a_shutdown_that_waits_outside_of_a_runtime_ends_with_the_lockers() {
         outside_of_a_runtime(ours.shutdown(Duration::from_secs(60))).unreleased.len()
     });
     // It waits by then, or ends as well.
-    runtime.block_on(tokio::time::sleep(Duration::from_millis(100)));
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     drop(runtime);
     assert_eq!(waiting.join().unwrap(), 1);
     server.cont();
