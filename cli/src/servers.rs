@@ -54,8 +54,8 @@ pub struct Servers {
     #[arg(long, value_name = "WHETHER", global = true)]
     restart_quarantine: Option<Switch>,
 
-    /// Longest TTL, with its lock delay, of any lock on these servers: for as long a restarted server must not vote. Without it
-    /// that of this command; where commands and services differ, all need the same
+    /// Longest TTL of any lock on these servers, its lock delay included: a restarted server does not vote for that long. By
+    /// default that of this command; where clients have different TTLs, give all of them the longest
     #[arg(long, value_name = "TIME", global = true, value_parser = duration, conflicts_with = "failover_grace")]
     max_ttl: Option<Duration>,
 

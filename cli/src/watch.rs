@@ -51,7 +51,7 @@ pub struct Watch {
     pattern: OsString,
 }
 
-/// Of those that are shown, the part that is known: what has gone unseen is forgotten beyond that.
+/// With this many times --limit known, all are forgotten: what a look that is cut off does not show is never seen to go.
 const KNOWN_MAX: usize = 8;
 
 /// Where locks are looked for.
@@ -176,7 +176,6 @@ impl Watch {
             for line in changes(&mut known, now.collect(), looked.are_all) {
                 say(&format!("{} {line}", time()))?;
             }
-            // Those of which nothing was seen for long, where not all could be seen.
             if known.len() > self.limit.saturating_mul(KNOWN_MAX) {
                 known.clear();
             }

@@ -271,9 +271,9 @@ impl Drop for Shared {
         for (link, wire) in state.wires.iter_mut().enumerate() {
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));
-            // Now, too, as nobody may drive the runtime any more.
+            // Also here, as nobody may drive the runtime any more.
             if !writer.write() {
-                writer.half.say_last();
+                writer.half.shut_down_writing();
             }
             drop(clock::spawn_on(&self.runtime, writer.finish(self.servers.dead_after)));
         }

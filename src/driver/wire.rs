@@ -106,7 +106,7 @@ impl Writer {
                     return Poll::Ready(());
                 }
             }
-            self.half.poll_end(context).map(drop)
+            self.half.poll_closed(context).map(drop)
         })
     }
 

@@ -24,7 +24,7 @@ use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
 pub(super) const SPARE_MAX: usize = 64;
 /// The end of time.
 pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
-/// The clock is looked at as often where there is no lease.
+/// How often the clock is looked at where there is no lease.
 const IDLE: Duration = Duration::from_secs(3600);
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
 

@@ -335,10 +335,10 @@ impl WriteHalf {
         }
     }
 
-    /// Says its last, and reads to the peer's end: a system discards what it has not sent yet where a socket is
+    /// Shuts the writing half down, and reads to the peer's end: a system discards what it has not sent yet where a socket is
     /// closed before something has come, or is read.
-    pub(crate) fn poll_end(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(socket) = self.say_last() else { return Poll::Ready(Ok(())) };
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(socket) = self.shut_down_writing() else { return Poll::Ready(Ok(())) };
         loop {
             ready!(socket.poll_read_ready(context))?;
             match socket.try_read(&mut [0; 1024]) {
@@ -351,8 +351,8 @@ impl WriteHalf {
         }
     }
 
-    /// Says that no more will come. It has been said, and the peer has ended, where that fails.
-    pub(crate) fn say_last(&self) -> Option<&TcpStream> {
+    /// Says that no more will come. That fails only where it was said before, or the connection has ended.
+    pub(crate) fn shut_down_writing(&self) -> Option<&TcpStream> {
         let socket = match self {
             Self::Tcp(half) => half.as_ref(),
             #[cfg(feature = "tls")]

@@ -41,10 +41,10 @@ pub const GRACE_MAX: Duration = Duration::from_secs(2);
 /// How long the servers are given to say that the lock is free: the release is sent until they do. Longer than the TTL
 /// it cannot be taken.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
-/// Nor is it the front's to end us while a ticket is made and written, and what comes of a failure is told to servers.
-const TICKET_MAX: Duration = Duration::from_secs(10);
 /// The same where a quorum has said so, or the lock was not had: a server may have granted it too late.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// The front gives us this time to write a ticket, and to release the lock where that fails.
+const TICKET_MAX: Duration = Duration::from_secs(10);
 /// How long the servers are given to say why the lease cannot be renewed.
 const WHY_MAX: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);

@@ -111,7 +111,7 @@ impl Tree {
             unseen = if heard == 0 { unseen + 1 } else { 0 };
             if unseen > LOOKS_MAX {
                 complain(
-                    "a process of the command's runs on, which cannot be seen, and so not be ended",
+                    "a process of the command runs on: it is not listed, and so cannot be ended",
                 );
                 return;
             }

@@ -191,15 +191,21 @@ static LEFT: Kind = Kind {
     ..FENCED
 };
 
+/// A lease whose only server has a new primary, which has heard nothing of it yet.
+fn held_into_a_grace() -> (Bench, LeaseId) {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, answer);
+    bench.close(0);
+    meet(&mut bench, 0, 1);
+    (bench, id)
+}
+
 #[test]
 fn a_lock_is_left_to_a_ticket_in_a_grace_too_and_others_are_freed_by_their_key_alone() {
     for kind in [&LEFT, &FENCED] {
-        let mut bench = with_grace(1, 1);
-        meet(&mut bench, 0, 60);
-        let id = acquire(&mut bench, b"a");
-        bench.answer(0, answer);
-        bench.close(0);
-        meet(&mut bench, 0, 1);
+        let (mut bench, id) = held_into_a_grace();
         bench.answer(0, answer);
         let is_left = std::ptr::eq(kind, &LEFT);
         if is_left {
@@ -218,12 +224,7 @@ fn a_lock_is_left_to_a_ticket_in_a_grace_too_and_others_are_freed_by_their_key_a
 /// Until it arrives, and makes a key.
 #[test]
 fn a_release_behind_what_a_holder_has_said_on_an_earlier_connection_is_sent_once_more() {
-    let mut bench = with_grace(1, 1);
-    meet(&mut bench, 0, 60);
-    let id = acquire(&mut bench, b"a");
-    bench.answer(0, answer);
-    bench.close(0);
-    meet(&mut bench, 0, 1);
+    let (mut bench, id) = held_into_a_grace();
     assert!(bench.said(0).iter().any(|it| is_call(it, bench.machine.settings().scripts.repair)));
     bench.close(0);
     bench.machine.forget(id, bench.now);
