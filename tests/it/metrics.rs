@@ -314,9 +314,7 @@ fn the_buckets_rise_from_a_fraction_of_a_round_trip_to_minutes() {
 async fn a_node_is_named_as_others_name_it_and_not_where_it_is_reached() {
     let (recorded, _guard) = Recorded::start();
     let node = RedisServer::builder().arg("--cluster-enabled").arg("yes").start();
-    node.own_slots(0..=16_383);
-    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    eventually("it serves all slots", is_up).await;
+    node.complete_slots(0..=16_383).await;
     let named = format!("192.0.2.1:{}", node.port());
     let builder = Locker::builder().node(format!("redis-cluster://{named}"));
     let builder = builder.map_address(|_, port| Some(("127.0.0.1".to_owned(), port)));

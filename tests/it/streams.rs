@@ -215,9 +215,7 @@ async fn a_quorum_is_reached_through_streams_also_where_one_has_no_way() {
 async fn nodes_of_a_cluster_are_reached_through_streams() {
     let builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
     let node = builder.arg("--cluster-announce-ip").arg("192.0.2.1").start();
-    node.own_slots(0..=16_383);
-    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    eventually("it serves all slots", is_up).await;
+    node.complete_slots(0..=16_383).await;
     let tunnels = Tunnels::default();
     let url = hidden(&node).replace("redis://", "redis-cluster://");
     let of = || tunnels.dig(Locker::builder().node(&url));

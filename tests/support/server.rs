@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold_resp::Frame;
 
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, Identity, STUCK, binary, ports, rights, unique_name, wall_clock};
+use super::{Client, Identity, STUCK, binary, eventually, ports, rights, unique_name, wall_clock};
 
 /// What a server (or a Sentinel) prints when it has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
@@ -390,6 +390,14 @@ impl RedisServer {
         let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
         let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
         assert_eq!(self.cli_text(&words.collect::<Vec<_>>()), "OK");
+    }
+
+    /// The last slots that a Cluster of this node alone has lacked: it serves all once this is over.
+    #[track_caller]
+    pub fn complete_slots(&self, slots: std::ops::RangeInclusive<u16>) -> impl Future<Output = ()> {
+        self.own_slots(slots);
+        let serves_all = || self.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+        eventually("it serves all slots", serves_all)
     }
 
     /// One command on a connection of its own; the reply as text, nil as "".

@@ -74,14 +74,8 @@ async fn alone(announced: Option<&str>) -> RedisServer {
         builder = builder.arg("--cluster-announce-ip").arg(host);
     }
     let node = builder.start();
-    node.own_slots(0..=16_383);
-    serves_all_slots(&node).await;
+    node.complete_slots(0..=16_383).await;
     node
-}
-
-async fn serves_all_slots(node: &RedisServer) {
-    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    eventually("it serves all slots", is_up).await;
 }
 
 /// It is called as the caller calls it, and not as it is reached.
@@ -128,8 +122,7 @@ async fn seeds_are_asked_where_the_caller_says_once_all_known_nodes_are_gone() {
     node.cli(&["CONFIG", "SET", "cluster-announce-ip", NEXT]);
     // Valkey 8.0 goes on saying the old address until a slot has changed.
     node.cli(&["CLUSTER", "DELSLOTS", "0"]);
-    node.own_slots(0..=0);
-    serves_all_slots(&node).await;
+    node.complete_slots(0..=0).await;
     is_gone.store(true, SeqCst);
     node.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     let waiting = locker.lock("a").wait_at_most(TTL);

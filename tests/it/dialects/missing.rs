@@ -343,9 +343,7 @@ async fn several_servers_that_lack_a_command_are_a_quorum() {
 async fn a_cluster_in_which_no_script_may_call_time_does_all() {
     let lacking = RedisServer::builder().arg("--rename-command").arg("TIME").arg("");
     let node = lacking.arg("--cluster-enabled").arg("yes").start();
-    node.own_slots(0..=16_383);
-    let is_up = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    eventually("it serves all slots", is_up).await;
+    node.complete_slots(0..=16_383).await;
     let url = node.url().replace("redis://", "redis-cluster://");
     let failed = soon("all verbs", failures(&node, &url, true)).await;
     assert!(failed.is_empty(), "{failed:?}");
