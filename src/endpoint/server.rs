@@ -36,7 +36,9 @@ impl fmt::Display for Endpoint {
         let user = shown_user(login.as_ref().and_then(Login::user));
         let tls = if *tls { "s" } else { "" };
         match address {
-            Address::Tcp { .. } => write!(f, "redis{tls}://{user}{address}/{database}"),
+            Address::Tcp { .. } => {
+                write!(f, "redis{tls}://{user}{}/{database}", in_url(address))
+            }
             #[cfg(unix)]
             Address::Unix { path } => {
                 let path = percent::encode_path(path.as_os_str().as_encoded_bytes());
@@ -56,7 +58,12 @@ pub(super) fn shown_user(user: Option<&str>) -> String {
 pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> fmt::Result {
     for (index, Endpoint { address, .. }) in endpoints.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
-        write!(f, "{comma}{address}")?;
+        write!(f, "{comma}{}", in_url(address))?;
     }
     Ok(())
+}
+
+/// A zone can begin with a `25` of its own, so that the `%` before a zone has to be told from one that is encoded.
+fn in_url(address: &Address) -> String {
+    address.to_string().replace('%', "%25")
 }

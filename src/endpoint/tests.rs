@@ -243,9 +243,15 @@ fn what_other_clients_write_is_understood_or_refused_by_name() {
         assert!(Target::parse(url).is_ok(), "{url}");
         assert_eq!(Target::parse(url), Target::parse(understood), "{url}");
     }
-    let zone = parse("redis://[fe80::1%25eth0]").unwrap();
-    assert_eq!(zone, tcp("fe80::1%eth0", 6379));
-    assert_eq!(Target::parse(&zone.to_string()), Ok(Target::Server(zone)));
+    for (url, host) in [
+        ("redis://[fe80::1%25eth0]", "fe80::1%eth0"),
+        ("redis://[fe80::1%2525]", "fe80::1%25"),
+        ("redis://[fe80::1%2525x]", "fe80::1%25x"),
+    ] {
+        let zone = parse(url).unwrap();
+        assert_eq!(zone, tcp(host, 6379));
+        assert_eq!(Target::parse(&zone.to_string()), Ok(Target::Server(zone)));
+    }
     for (query, cure) in [
         ("timeout=5s", "Builder::command_timeout"),
         ("db=1&ssl_cert_reqs=none", "rediss://"),

@@ -29,6 +29,7 @@ fn hosts() -> impl Strategy<Value = Address> {
         "[a-z0-9._-]{1,20}",
         any::<std::net::Ipv4Addr>().prop_map(|ip| ip.to_string()),
         any::<Ipv6Addr>().prop_map(|ip| ip.to_string()),
+        (any::<Ipv6Addr>(), "(25)?[a-z0-9._-]{1,5}").prop_map(|(ip, zone)| format!("{ip}%{zone}")),
     ];
     (host, 1..=u16::MAX).prop_map(|(host, port)| Address::Tcp { host, port })
 }
