@@ -162,7 +162,11 @@ impl Keeper {
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
     /// seed that is down is waited for only there, and keeps nobody from the others.
-    async fn look_up(&self) -> Result<Map, Vec<Unheard>> {
+    fn look_up(&self) -> BoxFuture<'_, Result<Map, Vec<Unheard>>> {
+        Box::pin(self.ask_all())
+    }
+
+    async fn ask_all(&self) -> Result<Map, Vec<Unheard>> {
         let (mut unheard, mut found) = (Vec::new(), None);
         for link in self.connected() {
             match self.ask(link, self.settings.timeout).await {

@@ -54,7 +54,7 @@ pub(crate) struct Watch {
     sentinels: Vec<Sentinel>,
     mastership: Mastership<Address>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
-    asked: Vec<(Address, Line)>,
+    asked: Vec<(Address, Box<Line>)>,
     opening: Opening,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
@@ -177,7 +177,11 @@ impl Watch {
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.
-    async fn ask(&mut self) -> Result<Finding, Vec<(Address, OpenError)>> {
+    fn ask(&mut self) -> BoxFuture<'_, Result<Finding, Vec<(Address, OpenError)>>> {
+        Box::pin(self.find())
+    }
+
+    async fn find(&mut self) -> Result<Finding, Vec<(Address, OpenError)>> {
         let words = self.words().await;
         self.service.note_refused(self.refused());
         let mut evidence = Evidence::of(words?);
@@ -194,19 +198,23 @@ impl Watch {
                     evidence.roles.extend(servers.into_iter().zip(roles));
                 }
                 Step::AskForReplicas => {
-                    let known = self.sentinels.iter().flat_map(|sentinel| &sentinel.replicas);
-                    evidence.replicas = Some(known.cloned().collect());
+                    let mut known = Vec::new();
+                    for sentinel in &self.sentinels {
+                        known.extend_from_slice(&sentinel.replicas);
+                    }
+                    evidence.replicas = Some(known);
                 }
             }
         }
     }
 
     fn refused(&self) -> Vec<String> {
-        let of = |sentinel: &Sentinel| {
-            let address = sentinel.endpoint.address.to_string();
-            sentinel.refused().map(|error| format!("{address}: {error}")).collect::<Vec<_>>()
-        };
-        self.sentinels.iter().flat_map(of).collect()
+        let mut lines = Vec::new();
+        for sentinel in &self.sentinels {
+            let address = &sentinel.endpoint.address;
+            sentinel.refused().for_each(|error| lines.push(format!("{address}: {error}")));
+        }
+        lines
     }
 
     /// What Sentinels say: all of them, or those that answer in time, or as many as agree.
@@ -256,29 +264,39 @@ impl Watch {
         let ask = |address: &Address| {
             let known = kept.iter().position(|(asked, _)| asked == address);
             let known = known.map(|at| kept.swap_remove(at).1);
-            let asking = role(known, self.opening.clone(), self.endpoint(address));
-            async move { timeout(within, pin!(asking)).await }
+            role(known, self.opening.clone(), self.endpoint(address), within)
         };
         let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
         self.asked = kept;
-        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| match answer {
-            Ok(Ok((role, line))) => {
-                self.asked.push((address.clone(), line));
-                role
-            }
-            Ok(Err(why)) if why.is_refused_dial() => Role::Refused,
-            _ => Role::Silent,
-        };
-        servers.iter().zip(answers).map(heard).collect()
+        let mut roles = Vec::new();
+        for (address, (role, line)) in servers.iter().zip(answers) {
+            self.asked.extend(line.map(|line| (address.clone(), line)));
+            roles.push(role);
+        }
+        roles
+    }
+}
+
+/// What a server says that it is, if it does within this time; and the connection on which it said so.
+async fn role(
+    known: Option<Box<Line>>,
+    opening: Opening,
+    endpoint: Endpoint,
+    within: Duration,
+) -> (Role, Option<Box<Line>>) {
+    match timeout(within, pin!(said(known, opening, endpoint))).await {
+        Ok(Ok((role, line))) => (role, Some(line)),
+        Ok(Err(why)) if why.is_refused_dial() => (Role::Refused, None),
+        _ => (Role::Silent, None),
     }
 }
 
 /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-async fn role(
-    known: Option<Line>,
+async fn said(
+    known: Option<Box<Line>>,
     opening: Opening,
     endpoint: Endpoint,
-) -> Result<(Role, Line), OpenError> {
+) -> Result<(Role, Box<Line>), OpenError> {
     let question: [&[&[u8]]; 1] = [&[b"INFO", b"replication"]];
     if let Some(mut line) = known {
         // Servers whose roles change end connections.

@@ -303,6 +303,11 @@ impl Handshake {
         self.talk.is_resp3
     }
 
+    #[cfg(feature = "examine")]
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.login.user.as_deref()
+    }
+
     /// Of its first reply.
     pub(crate) fn greeted_in(&self) -> Duration {
         self.talk.greeted_in

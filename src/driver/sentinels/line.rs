@@ -65,11 +65,19 @@ pub(super) struct Line {
 
 impl Opening {
     /// Dials and logs in, and has the party tell of what is published on these channels.
-    pub(super) async fn open(
+    pub(super) fn open(
         self,
         endpoint: Endpoint,
+        channels: &'static [&'static str],
+    ) -> BoxFuture<'static, Result<Box<Line>, OpenError>> {
+        Box::pin(async move { self.open_to(&endpoint, channels).await })
+    }
+
+    async fn open_to(
+        &self,
+        endpoint: &Endpoint,
         channels: &[&str],
-    ) -> Result<Line, OpenError> {
+    ) -> Result<Box<Line>, OpenError> {
         let tls = self.tls.as_ref().filter(|_| endpoint.tls);
         if endpoint.tls && tls.is_none() {
             return Err(OpenError::NoTls);
@@ -77,10 +85,10 @@ impl Opening {
         let began_at = clock::now();
         let whole = tls.map_or(self.within, |tls| tls.whole(self.within));
         let dial_within = self.within - self.within / GREETING_SHARE;
-        let login = log_in(&endpoint, dial_within).await?;
+        let login = log_in(endpoint, dial_within).await?;
         let opened = async {
             let socket = self.dial(&endpoint.address, tls, dial_within).await?;
-            let mut line = Line::new(socket, &login, self.dead_after);
+            let mut line = Box::new(Line::new(socket, &login, self.dead_after));
             line.greet(&login).await.map_err(|why| why.or_tls_expected(tls.is_none()))?;
             // In RESP2 there are no pushes.
             if !line.is_mute {
@@ -249,12 +257,9 @@ impl Line {
     }
 
     /// The next thing that comes.
-    async fn next(&mut self) -> Result<Frame, OpenError> {
-        let broken = |fault| OpenError::from(fault);
+    async fn next(&mut self) -> Result<Frame, Fault> {
         loop {
-            if let Some(mut frame) =
-                self.decoder.decode(&mut self.bytes).map_err(|it| broken(it.into()))?
-            {
+            if let Some(mut frame) = self.decoder.decode(&mut self.bytes)? {
                 self.is_told |= frame.is_push();
                 if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
                     if let Some(tamed) = self.secrets.tamed(text) {
@@ -267,13 +272,9 @@ impl Line {
                 0 => Duration::MAX,
                 _ => self.waits_since.after(self.dead_after).since(clock::now()),
             };
-            let Self { socket, out, bytes, .. } = self;
-            match timeout(left, pin!(exchange(socket, out, bytes))).await {
-                Ok(Ok(1..)) => {}
-                Ok(Ok(0)) => return Err(broken(Fault::ClosedByServer)),
-                Ok(Err(error)) => return Err(broken(error.into())),
-                Err(_) => return Err(broken(Fault::Silent(self.dead_after))),
-            }
+            let Self { socket, out, bytes, dead_after, .. } = self;
+            let heard = exchange(socket, out, bytes, left).await;
+            heard.map_err(|_| Fault::Silent(*dead_after))??;
         }
     }
 }

@@ -48,7 +48,7 @@ enum State {
     Up(Box<Line>, Option<Dial>),
 }
 
-type Dial = BoxFuture<'static, Result<Line, OpenError>>;
+type Dial = BoxFuture<'static, Result<Box<Line>, OpenError>>;
 
 impl Sentinel {
     pub(super) fn new(endpoint: Endpoint, opening: Opening) -> Self {
@@ -118,7 +118,7 @@ impl Sentinel {
                     First::One(Ok(())) => return,
                     First::One(Err(why)) => self.is_down(why),
                     First::Other(Ok(line)) => {
-                        self.state = State::Up(Box::new(line), None);
+                        self.state = State::Up(line, None);
                         return;
                     }
                     First::Other(Err(_)) => {
@@ -143,7 +143,7 @@ impl Sentinel {
                 State::Down(until, why) if clock::now() < *until => return Err(why.clone()),
                 State::Down(..) => self.state = State::Dialling(self.open()),
                 State::Dialling(dialling) => match dialling.await {
-                    Ok(line) => self.state = State::Up(Box::new(line), None),
+                    Ok(line) => self.state = State::Up(line, None),
                     Err(why) => self.is_down(why),
                 },
             }
