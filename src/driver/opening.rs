@@ -79,7 +79,7 @@ impl Unopened {
         if let Some(said) = failed.iter().position(is_said) {
             return failed.swap_remove(said).1;
         }
-        OpenError::of_all(failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)))).into()
+        OpenError::of_all(&mut failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)))).into()
     }
 }
 

@@ -20,13 +20,14 @@ use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known};
+use super::report::unmet;
 use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
 use crate::endpoint::{Endpoint, Mapped, Watched};
-use crate::error::{Error, Report, ServerReport, Vote};
+use crate::error::{Error, Report};
 use crate::machine::{Machine, Memory};
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
@@ -122,7 +123,7 @@ impl Watch {
             mapped: servers.mapped.clone(),
         };
         let found = loop {
-            if let Finding::Found(found) = watch.ask().await.map_err(unmet)? {
+            if let Finding::Found(found) = watch.ask().await.map_err(Error::connect)? {
                 break found;
             }
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
@@ -177,11 +178,11 @@ impl Watch {
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.
-    fn ask(&mut self) -> BoxFuture<'_, Result<Finding, Vec<(Address, OpenError)>>> {
+    fn ask(&mut self) -> BoxFuture<'_, Result<Finding, Report>> {
         Box::pin(self.find())
     }
 
-    async fn find(&mut self) -> Result<Finding, Vec<(Address, OpenError)>> {
+    async fn find(&mut self) -> Result<Finding, Report> {
         let words = self.words().await;
         self.service.note_refused(self.refused());
         let mut evidence = Evidence::of(words?);
@@ -218,12 +219,15 @@ impl Watch {
     }
 
     /// What Sentinels say: all of them, or those that answer in time, or as many as agree.
-    async fn words(&mut self) -> Result<Vec<Word<Address>>, Vec<(Address, OpenError)>> {
+    async fn words(&mut self) -> Result<Vec<Word<Address>>, Report> {
         let (count, name) = (self.sentinels.len(), &self.name);
         let ask = |sentinel| {
             let sentinel: &mut Sentinel = sentinel;
-            let address = sentinel.endpoint.address.clone();
-            let asked = async move { sentinel.ask(name).await.map_err(|why| (address, why)) };
+            let asked = async move {
+                let word = sentinel.ask(name).await;
+                let address = &sentinel.endpoint.address;
+                word.map_err(|why| unmet(address.to_string(), &Reason::NoConnection(why)))
+            };
             Box::pin(asked) as BoxFuture<'_, _>
         };
         let mut asked: Vec<_> = self.sentinels.iter_mut().map(ask).collect();
@@ -250,7 +254,7 @@ impl Watch {
                 late.get_or_insert_with(|| Box::pin(sleep(OTHERS_WITHIN)));
             }
         }
-        if words.is_empty() { Err(unheard) } else { Ok(words) }
+        if words.is_empty() { Err(Report { servers: unheard }) } else { Ok(words) }
     }
 
     async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
@@ -297,26 +301,14 @@ async fn said(
     opening: Opening,
     endpoint: Endpoint,
 ) -> Result<(Role, Box<Line>), OpenError> {
-    let question: [&[&[u8]]; 1] = [&[b"INFO", b"replication"]];
+    let question: [&[u8]; 2] = [b"INFO", b"replication"];
     if let Some(mut line) = known {
         // Servers whose roles change end connections.
-        if let Ok([reply]) = line.ask(question).await {
+        if let Ok(reply) = line.ask_one(&question).await {
             return Ok((word::role(&reply), line));
         }
     }
     let mut line = opening.open(endpoint, &[]).await?;
-    let [reply] = line.ask(question).await?;
+    let reply = line.ask_one(&question).await?;
     Ok((word::role(&reply), line))
-}
-
-fn unmet(unheard: Vec<(Address, OpenError)>) -> Error {
-    let servers = unheard.into_iter().map(|(address, why)| {
-        let reason = Reason::NoConnection(why);
-        ServerReport {
-            server: address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        }
-    });
-    Error::connect(Report { servers: servers.collect() })
 }

@@ -121,7 +121,7 @@ impl Opening {
             match timeout(head_start, pin!(next(&mut running))).await {
                 Ok(Some((_, Ok(socket)))) => return Ok(socket),
                 Ok(Some((at, Err(error)))) => failed.push((at, OpenError::of_dial(error))),
-                Ok(None) => return Err(OpenError::of_all(failed.into_iter())),
+                Ok(None) => return Err(OpenError::of_all(&mut failed.into_iter())),
                 Err(_) => {}
             }
         }
@@ -157,22 +157,12 @@ impl Line {
     }
 
     async fn greet(&mut self, login: &Login) -> Result<(), OpenError> {
-        let user = login.user.as_deref().map(str::as_bytes);
-        let password = login.password.as_deref().map(str::as_bytes);
-        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-        if let Some(password) = password {
-            hello.extend([&b"AUTH"[..], user.unwrap_or(b"default"), password]);
-        }
-        hello.extend([&b"SETNAME"[..], b"leasehold"]);
-        let [reply] = self.ask([&hello]).await?;
-        match (reply.error(), password) {
+        let reply = self.ask_one(&login.hello()).await?;
+        match (reply.error(), login.auth()) {
             (None, _) => self.is_mute = !matches!(reply.value(), Frame::Map(_)),
-            (Some(text), password) if code(text).may_be_unknown() => {
-                let Some(password) = password else { return Ok(()) };
-                let auth: Vec<_> =
-                    [&b"AUTH"[..]].into_iter().chain(user).chain([password]).collect();
-                let [reply] = self.ask([&auth]).await?;
-                refused("AUTH", &reply, None)?;
+            (Some(text), auth) if Code::of_bytes(text).may_be_unknown() => {
+                let Some(auth) = auth else { return Ok(()) };
+                refused("AUTH", &self.ask_one(&auth).await?, None)?;
             }
             _ => refused("HELLO", &reply, None)?,
         }
@@ -184,23 +174,28 @@ impl Line {
     /// # Cancel safety
     ///
     /// They are asked anyway, and their replies skipped.
-    pub(super) async fn ask<const N: usize>(
-        &mut self,
-        questions: [&[&[u8]]; N],
-    ) -> Result<[Frame; N], OpenError> {
+    pub(super) async fn ask(&mut self, questions: &[&[&[u8]]]) -> Result<Vec<Frame>, OpenError> {
         questions.iter().for_each(|words| encode_command(&mut self.out, words));
         if self.open == 0 {
             self.waits_since = clock::now();
         }
-        self.open += N;
-        let mut replies = [const { Frame::Null }; N];
+        self.open += questions.len();
+        let mut replies = Vec::new();
         while self.open > 0 {
             let frame = self.reply().await?;
-            if let Some(place) = N.checked_sub(self.open + 1) {
-                replies[place] = frame;
+            if self.open < questions.len() {
+                replies.push(frame);
             }
         }
         Ok(replies)
+    }
+
+    /// As [`Line::ask`], of one question.
+    pub(super) fn ask_one<'a>(
+        &'a mut self,
+        words: &'a [&[u8]],
+    ) -> BoxFuture<'a, Result<Frame, OpenError>> {
+        Box::pin(async move { Ok(self.ask(&[words]).await?.remove(0)) })
     }
 
     /// Waits until the party tells something without a question.
@@ -277,10 +272,6 @@ impl Line {
             heard.map_err(|_| Fault::Silent(*dead_after))??;
         }
     }
-}
-
-fn code(text: &[u8]) -> Code {
-    Code::of_bytes(text)
 }
 
 /// # Errors

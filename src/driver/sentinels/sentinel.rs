@@ -79,21 +79,22 @@ impl Sentinel {
         let State::Up(line, _) = &mut self.state else { return Err(OpenError::Connecting) };
         let of = |what: &'static [u8]| [b"SENTINEL", what, service.as_bytes()];
         let questions = [&of(b"MASTER")[..], &of(b"GET-MASTER-ADDR-BY-NAME"), &of(b"REPLICAS")];
-        let [master, address, replicas] = match line.ask(questions).await {
+        let replies = match line.ask(&questions).await {
             Ok(replies) => replies,
             Err(why) => {
                 self.is_down(why.clone());
                 return Err(why);
             }
         };
-        let answers = known(&master, &address);
-        let listed = refused(REPLICAS, &replicas, Some("+sentinel|replicas"));
+        let [master, address, replicas] = &replies[..] else { return Err(OpenError::Connecting) };
+        let answers = known(master, address);
+        let listed = refused(REPLICAS, replicas, Some("+sentinel|replicas"));
         self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
             Some(OpenError::Refused { error, .. }) => Some(error.clone()),
             _ => None,
         };
         let known = answers?;
-        self.replicas = word::replicas(&replicas);
+        self.replicas = word::replicas(replicas);
         Ok(known.word)
     }
 
