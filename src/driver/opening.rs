@@ -17,7 +17,6 @@ use super::logins::log_in;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::Endpoint;
-use crate::endpoint::credentials::Credentials;
 use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
@@ -254,17 +253,6 @@ impl Opened<Halves> {
             }
             return Err(Unopened::ended(handshake, fault, may_be_tls));
         }
-    }
-}
-
-/// How a connection to a server logs in by these credentials, where it does.
-pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
-    Login {
-        user: credentials.and_then(|credentials| credentials.user.clone()),
-        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
-        database: endpoint.database,
-        #[cfg(any(test, feature = "credentials"))]
-        lasts: None,
     }
 }
 
