@@ -111,7 +111,7 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
             facts.other_run = run_id(&mut other, &questions).await;
         }
     }
-    let user = interview.user.as_deref().unwrap_or("default");
+    let user = interview.user().unwrap_or("default");
     let findings = judge(&facts, &plan.standard, user, clock::now());
     let (version, round_trip) = (facts.software(), facts.round_trip());
     let (server, kind) = (shown(&server), ServerKind::Server);

@@ -7,7 +7,7 @@ use crate::endpoint::host;
 use crate::net::transport::Address;
 
 /// Where a node listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     /// A name or an IP address; IPv6 without brackets. Never empty.
     pub host: String,

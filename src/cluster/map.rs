@@ -1,6 +1,5 @@
 //! Which master serves which slot, as one node sees it.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use leasehold_resp::Frame;
@@ -129,13 +128,14 @@ impl fmt::Debug for Map {
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
-    indices: HashMap<HostPort, u16>,
+    /// Indices of `masters`, in the order of hosts and ports.
+    sorted: Vec<u16>,
 }
 
 impl Default for MapBuilder {
     fn default() -> Self {
         let owners = Box::new([NOBODY; SLOTS]);
-        Self { owners, masters: Vec::new(), indices: HashMap::new() }
+        Self { owners, masters: Vec::new(), sorted: Vec::new() }
     }
 }
 
@@ -164,13 +164,16 @@ impl MapBuilder {
     }
 
     fn index(&mut self, master: &HostPort) -> u16 {
-        if let Some(index) = self.indices.get(master) {
-            return *index;
+        let known = |index: &u16| self.masters[usize::from(*index)].cmp(master);
+        match self.sorted.binary_search_by(known) {
+            Ok(place) => self.sorted[place],
+            Err(place) => {
+                let index = index_of(self.masters.len());
+                self.sorted.insert(place, index);
+                self.masters.push(master.clone());
+                index
+            }
         }
-        let index = index_of(self.masters.len());
-        self.indices.insert(master.clone(), index);
-        self.masters.push(master.clone());
-        index
     }
 
     fn finish(self) -> Result<Map, BadMap> {

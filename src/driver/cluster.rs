@@ -17,13 +17,13 @@ use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::nodes::Nodes;
-use super::{Servers, Shared};
+use super::{Servers, Shared, report};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::cluster::host_port::HostPort;
 use crate::cluster::map::{BadMap, Map};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, Report, ServerReport, Vote};
+use crate::error::{Error, Report};
 use crate::extra::cluster::route;
 use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
@@ -162,7 +162,11 @@ impl Keeper {
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
     /// seed that is down is waited for only there, and keeps nobody from the others.
-    async fn look_up(&self) -> Result<Map, Vec<Unheard>> {
+    fn look_up(&self) -> BoxFuture<'_, Result<Map, Vec<Unheard>>> {
+        Box::pin(self.ask_all())
+    }
+
+    async fn ask_all(&self) -> Result<Map, Vec<Unheard>> {
         let (mut unheard, mut found) = (Vec::new(), None);
         for link in self.connected() {
             match self.ask(link, self.settings.timeout).await {
@@ -225,7 +229,11 @@ impl Keeper {
     }
 
     /// Asks over a link, and waits for each answer so long.
-    async fn ask(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
+    fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
+        Box::pin(self.ask_over(link, within))
+    }
+
+    async fn ask_over(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
         let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
         let driver = self.driver.upgrade().ok_or_else(gone)?;
         // As the nodes call it, and not where it is reached: one that does not know its host is called so.
@@ -346,10 +354,6 @@ fn refusal((asked, why): &Unheard) -> Option<String> {
 }
 
 fn unmet(unheard: Vec<Unheard>) -> Error {
-    let servers = unheard.into_iter().map(|(server, reason)| ServerReport {
-        server,
-        vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-        round_trip: None,
-    });
+    let servers = unheard.into_iter().map(|(server, reason)| report::unmet(server, &reason));
     Error::connect(Report { servers: servers.collect() })
 }

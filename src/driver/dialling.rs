@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::logins::log_in;
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
@@ -52,7 +51,7 @@ impl Shared {
     }
 }
 
-/// Credentials first, and then a connection; none where the driver has ended meanwhile.
+/// Nothing, where the driver has ended meanwhile.
 async fn dial(
     shared: &Weak<Shared>,
     link: usize,
@@ -77,8 +76,5 @@ async fn dial(
             is_bare: false,
         }
     };
-    Some(match log_in(&opening.endpoint, opening.dial_within()).await {
-        Ok(login) => opening.open(&login).await,
-        Err(error) => Err(error.into()),
-    })
+    Some(opening.open().await)
 }

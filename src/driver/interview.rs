@@ -1,13 +1,11 @@
 //! A connection of its own, on which a server is asked one thing after the other. Nothing proves a reply: what is heard
 //! is for people, and grants nothing.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
 
 use super::Servers;
-use super::logins::log_in;
 use super::opening::{Halves, Opened, Opening, Unopened, exchange};
 use crate::clock;
 use crate::endpoint::Endpoint;
@@ -16,13 +14,10 @@ use crate::net::fault::Fault;
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
-use crate::race::timeout;
 
 /// See the module's documentation.
 pub(crate) struct Interview {
     opened: Opened<Halves>,
-    /// The user that is logged in; none is the default user of the server.
-    pub(crate) user: Option<String>,
 }
 
 impl Servers {
@@ -48,18 +43,20 @@ impl Servers {
             within: self.connect_timeout,
             is_bare: true,
         };
-        let open = async {
-            let login = log_in(endpoint, opening.dial_within()).await?;
-            let opened = opening.open(&login).await?;
-            Ok(Interview { opened, user: login.user })
-        };
-        open.await.map_err(|Unopened { fault, why }| self.reason_of(Some(&fault), &|| why.clone()))
+        let unopened = |Unopened { fault, why }| self.reason_of(Some(&fault), &|| why.clone());
+        Ok(Interview { opened: opening.open().await.map_err(unopened)? })
     }
 }
 
 impl Interview {
     pub(crate) fn is_resp3(&self) -> bool {
         self.opened.handshake.is_resp3()
+    }
+
+    /// The user that is logged in; none is the default user of the server.
+    #[cfg(feature = "examine")]
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.opened.handshake.user()
     }
 
     /// The replies to these commands, which go out in one write, and are to be answered within this time.
@@ -124,17 +121,11 @@ impl Interview {
     async fn hear(&mut self, asked_at: Moment, within: Duration) -> Result<Vec<Frame>, Fault> {
         let Opened { socket, bytes, handshake } = &mut self.opened;
         let left = asked_at.after(within).since(clock::now());
-        let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
-        let fault = match heard {
-            Ok(Ok(1..)) => match handshake.heard(bytes, clock::now()) {
-                Ok(frames) => return Ok(frames),
-                Err(Broken::Garbled(error)) => Fault::Decode(error),
-                Err(_) => Fault::Misplaced,
-            },
-            Ok(Ok(0)) => Fault::ClosedByServer,
-            Ok(Err(error)) => error.into(),
-            Err(_) => Fault::of_late(within, handshake.greeted_in()),
-        };
-        Err(fault)
+        let heard = exchange(socket, handshake.output(), bytes, left).await;
+        heard.map_err(|_| Fault::of_late(within, handshake.greeted_in()))??;
+        handshake.heard(bytes, clock::now()).map_err(|fault| match fault {
+            Broken::Garbled(error) => Fault::Decode(error),
+            _ => Fault::Misplaced,
+        })
     }
 }

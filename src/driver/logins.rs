@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Shared;
-use super::opening::login_of;
+use super::servers::login_of;
 use super::wire::Writer;
 use crate::clock;
 use crate::endpoint::Endpoint;

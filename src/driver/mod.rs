@@ -24,7 +24,7 @@ pub(crate) mod opening;
 pub(crate) mod report;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinels;
-mod servers;
+pub(crate) mod servers;
 #[cfg(feature = "sentinel")]
 mod service;
 mod telling;

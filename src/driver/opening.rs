@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 
+use super::logins::log_in;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::Endpoint;
-use crate::endpoint::credentials::Credentials;
 use crate::error::FailureKind;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
@@ -27,7 +27,7 @@ use crate::net::transport::{
     Address, GREETING_SHARE, HEAD_START, ReadHalf, WriteHalf, candidates, open, prefer,
 };
 use crate::policy::Moment;
-use crate::race::{next, timeout};
+use crate::race::{Elapsed, next, timeout};
 
 /// One read of a socket in a handshake: most servers say 2 KiB or so in all.
 const READ_BYTES: usize = 4096;
@@ -78,7 +78,7 @@ impl Unopened {
         if let Some(said) = failed.iter().position(is_said) {
             return failed.swap_remove(said).1;
         }
-        OpenError::of_all(failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)))).into()
+        OpenError::of_all(&mut failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)))).into()
     }
 }
 
@@ -160,7 +160,7 @@ impl Opening {
     /// Credentials may take so much of the time, and the sockets: what comes later than that would not be ready in time, and
     /// so there is still the time to say what was waited for.
     #[inline(never)]
-    pub(super) fn dial_within(&self) -> Duration {
+    fn dial_within(&self) -> Duration {
         self.within - self.within / GREETING_SHARE
     }
 
@@ -172,7 +172,13 @@ impl Opening {
         self.began_at.after(within).since(clock::now())
     }
 
-    pub(super) async fn open(&self, login: &Login) -> Result<Opened<Halves>, Unopened> {
+    /// Credentials first, and then a connection.
+    pub(super) fn open(&self) -> BoxFuture<'_, Result<Opened<Halves>, Unopened>> {
+        Box::pin(self.open_now())
+    }
+
+    async fn open_now(&self) -> Result<Opened<Halves>, Unopened> {
+        let login = &log_in(&self.endpoint, self.dial_within()).await?;
         let Endpoint { address, tls, .. } = &self.endpoint;
         if *tls && self.tls.is_none() {
             return Err(OpenError::NoTls.into());
@@ -236,30 +242,17 @@ impl Opened<Halves> {
         let Self { socket, bytes, handshake } = self;
         loop {
             let left = handshake.ends_at().since(clock::now());
-            let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
-            let heard = heard.map_err(|_| Unopened::late(handshake, whole))?;
-            let fault = match heard {
-                Ok(1..) if handshake.received(bytes, clock::now())? => return Ok(true),
-                Ok(1..) => continue,
-                Ok(0) => NetFault::ClosedByServer,
-                Err(error) => error.into(),
+            let heard = exchange(socket, handshake.output(), bytes, left).await;
+            let fault = match heard.map_err(|_| Unopened::late(handshake, whole))? {
+                Ok(()) if handshake.received(bytes, clock::now())? => return Ok(true),
+                Ok(()) => continue,
+                Err(fault) => fault,
             };
             if is_closed(&fault) && handshake.begins_again(clock::now()) {
                 return Ok(false);
             }
             return Err(Unopened::ended(handshake, fault, may_be_tls));
         }
-    }
-}
-
-/// How a connection to a server logs in by these credentials, where it does.
-pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
-    Login {
-        user: credentials.and_then(|credentials| credentials.user.clone()),
-        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
-        database: endpoint.database,
-        #[cfg(any(test, feature = "credentials"))]
-        lasts: None,
     }
 }
 
@@ -274,8 +267,22 @@ pub(crate) fn is_closed(fault: &NetFault) -> bool {
     }
 }
 
-/// Writes all of `output`, and waits for what comes; 0 is the end of the stream.
+/// Writes all of `output`, and waits so long for what comes; how the connection has ended, if it has.
 pub(super) async fn exchange(
+    halves: &mut Halves,
+    output: &mut BytesMut,
+    bytes: &mut BytesMut,
+    within: Duration,
+) -> Result<Result<(), NetFault>, Elapsed> {
+    Ok(match timeout(within, pin!(heard(halves, output, bytes))).await? {
+        Ok(0) => Err(NetFault::ClosedByServer),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// 0 is the end of the stream.
+async fn heard(
     (read, write): &mut Halves,
     output: &mut BytesMut,
     bytes: &mut BytesMut,

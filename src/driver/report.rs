@@ -105,6 +105,15 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
     }
 }
 
+/// A server that could not be asked, and why.
+pub(super) fn unmet(server: String, reason: &Reason) -> ServerReport {
+    ServerReport { server, vote: failed(reason), round_trip: None }
+}
+
+fn failed(reason: &Reason) -> Vote {
+    Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
+}
+
 impl Servers {
     /// As [`Shared::report`].
     pub(crate) fn report(&self, machine: &Machine, id: LeaseId, why: Why<'_>) -> Report {
@@ -137,11 +146,8 @@ impl Servers {
     /// Nobody can ask any of them.
     fn undriven(&self) -> Report {
         let reason = Reason::NoConnection(OpenError::RuntimeGone);
-        let servers = self.endpoints.iter().map(|endpoint| ServerReport {
-            server: endpoint.address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        });
+        let servers =
+            self.endpoints.iter().map(|endpoint| unmet(endpoint.address.to_string(), &reason));
         Report { servers: servers.collect() }
     }
 
@@ -198,10 +204,7 @@ impl Servers {
             Said::Kept(Kept::Stale) => Vote::Stale,
             Said::Kept(Kept::NotOwned) => Vote::NotOwned,
             Said::Pending => Vote::Pending,
-            _ => {
-                let reason = self.reason(said, refusal, why);
-                Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
-            }
+            _ => failed(&self.reason(said, refusal, why)),
         }
     }
 

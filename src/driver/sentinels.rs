@@ -20,13 +20,14 @@ use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known};
+use super::report::unmet;
 use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
 use crate::endpoint::{Endpoint, Mapped, Watched};
-use crate::error::{Error, Report, ServerReport, Vote};
+use crate::error::{Error, Report};
 use crate::machine::{Machine, Memory};
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
@@ -54,7 +55,7 @@ pub(crate) struct Watch {
     sentinels: Vec<Sentinel>,
     mastership: Mastership<Address>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
-    asked: Vec<(Address, Line)>,
+    asked: Vec<(Address, Box<Line>)>,
     opening: Opening,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
@@ -122,7 +123,7 @@ impl Watch {
             mapped: servers.mapped.clone(),
         };
         let found = loop {
-            if let Finding::Found(found) = watch.ask().await.map_err(unmet)? {
+            if let Finding::Found(found) = watch.ask().await.map_err(Error::connect)? {
                 break found;
             }
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
@@ -177,7 +178,11 @@ impl Watch {
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.
-    async fn ask(&mut self) -> Result<Finding, Vec<(Address, OpenError)>> {
+    fn ask(&mut self) -> BoxFuture<'_, Result<Finding, Report>> {
+        Box::pin(self.find())
+    }
+
+    async fn find(&mut self) -> Result<Finding, Report> {
         let words = self.words().await;
         self.service.note_refused(self.refused());
         let mut evidence = Evidence::of(words?);
@@ -194,28 +199,35 @@ impl Watch {
                     evidence.roles.extend(servers.into_iter().zip(roles));
                 }
                 Step::AskForReplicas => {
-                    let known = self.sentinels.iter().flat_map(|sentinel| &sentinel.replicas);
-                    evidence.replicas = Some(known.cloned().collect());
+                    let mut known = Vec::new();
+                    for sentinel in &self.sentinels {
+                        known.extend_from_slice(&sentinel.replicas);
+                    }
+                    evidence.replicas = Some(known);
                 }
             }
         }
     }
 
     fn refused(&self) -> Vec<String> {
-        let of = |sentinel: &Sentinel| {
-            let address = sentinel.endpoint.address.to_string();
-            sentinel.refused().map(|error| format!("{address}: {error}")).collect::<Vec<_>>()
-        };
-        self.sentinels.iter().flat_map(of).collect()
+        let mut lines = Vec::new();
+        for sentinel in &self.sentinels {
+            let address = &sentinel.endpoint.address;
+            sentinel.refused().for_each(|error| lines.push(format!("{address}: {error}")));
+        }
+        lines
     }
 
     /// What Sentinels say: all of them, or those that answer in time, or as many as agree.
-    async fn words(&mut self) -> Result<Vec<Word<Address>>, Vec<(Address, OpenError)>> {
+    async fn words(&mut self) -> Result<Vec<Word<Address>>, Report> {
         let (count, name) = (self.sentinels.len(), &self.name);
         let ask = |sentinel| {
             let sentinel: &mut Sentinel = sentinel;
-            let address = sentinel.endpoint.address.clone();
-            let asked = async move { sentinel.ask(name).await.map_err(|why| (address, why)) };
+            let asked = async move {
+                let word = sentinel.ask(name).await;
+                let address = &sentinel.endpoint.address;
+                word.map_err(|why| unmet(address.to_string(), &Reason::NoConnection(why)))
+            };
             Box::pin(asked) as BoxFuture<'_, _>
         };
         let mut asked: Vec<_> = self.sentinels.iter_mut().map(ask).collect();
@@ -242,7 +254,7 @@ impl Watch {
                 late.get_or_insert_with(|| Box::pin(sleep(OTHERS_WITHIN)));
             }
         }
-        if words.is_empty() { Err(unheard) } else { Ok(words) }
+        if words.is_empty() { Err(Report { servers: unheard }) } else { Ok(words) }
     }
 
     async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
@@ -256,49 +268,47 @@ impl Watch {
         let ask = |address: &Address| {
             let known = kept.iter().position(|(asked, _)| asked == address);
             let known = known.map(|at| kept.swap_remove(at).1);
-            let asking = role(known, self.opening.clone(), self.endpoint(address));
-            async move { timeout(within, pin!(asking)).await }
+            role(known, self.opening.clone(), self.endpoint(address), within)
         };
         let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
         self.asked = kept;
-        let heard = |(address, answer): (&Address, Result<Result<_, OpenError>, _>)| match answer {
-            Ok(Ok((role, line))) => {
-                self.asked.push((address.clone(), line));
-                role
-            }
-            Ok(Err(why)) if why.is_refused_dial() => Role::Refused,
-            _ => Role::Silent,
-        };
-        servers.iter().zip(answers).map(heard).collect()
+        let mut roles = Vec::new();
+        for (address, (role, line)) in servers.iter().zip(answers) {
+            self.asked.extend(line.map(|line| (address.clone(), line)));
+            roles.push(role);
+        }
+        roles
+    }
+}
+
+/// What a server says that it is, if it does within this time; and the connection on which it said so.
+async fn role(
+    known: Option<Box<Line>>,
+    opening: Opening,
+    endpoint: Endpoint,
+    within: Duration,
+) -> (Role, Option<Box<Line>>) {
+    match timeout(within, pin!(said(known, opening, endpoint))).await {
+        Ok(Ok((role, line))) => (role, Some(line)),
+        Ok(Err(why)) if why.is_refused_dial() => (Role::Refused, None),
+        _ => (Role::Silent, None),
     }
 }
 
 /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-async fn role(
-    known: Option<Line>,
+async fn said(
+    known: Option<Box<Line>>,
     opening: Opening,
     endpoint: Endpoint,
-) -> Result<(Role, Line), OpenError> {
-    let question: [&[&[u8]]; 1] = [&[b"INFO", b"replication"]];
+) -> Result<(Role, Box<Line>), OpenError> {
+    let question: [&[u8]; 2] = [b"INFO", b"replication"];
     if let Some(mut line) = known {
         // Servers whose roles change end connections.
-        if let Ok([reply]) = line.ask(question).await {
+        if let Ok(reply) = line.ask_one(&question).await {
             return Ok((word::role(&reply), line));
         }
     }
     let mut line = opening.open(endpoint, &[]).await?;
-    let [reply] = line.ask(question).await?;
+    let reply = line.ask_one(&question).await?;
     Ok((word::role(&reply), line))
-}
-
-fn unmet(unheard: Vec<(Address, OpenError)>) -> Error {
-    let servers = unheard.into_iter().map(|(address, why)| {
-        let reason = Reason::NoConnection(why);
-        ServerReport {
-            server: address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        }
-    });
-    Error::connect(Report { servers: servers.collect() })
 }

@@ -13,7 +13,8 @@ use crate::cluster::host_port::HostPort;
 use crate::endpoint::Endpoint;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
-use crate::machine::Machine;
+use crate::endpoint::credentials::Credentials;
+use crate::machine::{Login, Machine};
 use crate::net::streams::Connector;
 use crate::net::tls::Client;
 
@@ -98,5 +99,16 @@ impl Servers {
             return Endpoint { address: (&node).into(), ..self.endpoints[0].clone() };
         }
         self.endpoints[link].clone()
+    }
+}
+
+/// How a connection to a server logs in by these credentials, where it does.
+pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
+    Login {
+        user: credentials.and_then(|credentials| credentials.user.clone()),
+        password: credentials.map(|credentials| credentials.password.expose().to_owned()),
+        database: endpoint.database,
+        #[cfg(any(test, feature = "credentials"))]
+        lasts: None,
     }
 }

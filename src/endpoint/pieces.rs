@@ -202,7 +202,7 @@ fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
 fn is_same(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (Address::Tcp { host, port }, Address::Tcp { host: other_host, port: other_port }) => {
-            port == other_port && spelling(host) == spelling(other_host)
+            port == other_port && is_same_host(host, other_host)
         }
         #[cfg(unix)]
         _ => one == other,
@@ -210,8 +210,11 @@ fn is_same(one: &Address, other: &Address) -> bool {
 }
 
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
-fn spelling(host: &str) -> String {
-    host.parse::<Ipv6Addr>().map_or_else(|_| host.to_ascii_lowercase(), |ip| ip.to_string())
+fn is_same_host(one: &str, other: &str) -> bool {
+    match (one.parse::<Ipv6Addr>(), other.parse::<Ipv6Addr>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one.eq_ignore_ascii_case(other),
+    }
 }
 
 fn parse_database(text: &str) -> Result<u32, InvalidEndpoint> {

@@ -24,13 +24,11 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::Place;
 use super::command::Script;
 use super::core::Settings;
-use super::session::{Fault, Login, Step};
+use super::session::{CLIENT_NAME, Fault, Login, Step};
 use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
 use crate::policy::{Code, Moment};
 
-/// The name that CLIENT LIST shows.
-const CLIENT_NAME: &[u8] = b"leasehold";
 /// What CLIENT LIST shows of us since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
     [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];
@@ -200,13 +198,7 @@ impl Handshake {
         let mut say = |step, words: &[&[u8]]| talk.write(words, Place::Any, to(step), now);
         let auth = login.auth();
         if is_resp3 {
-            let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-            if let Some(password) = login.password.as_deref() {
-                let user = login.user.as_deref().unwrap_or("default");
-                hello.extend([&b"AUTH"[..], user.as_bytes(), password.as_bytes()]);
-            }
-            hello.extend([&b"SETNAME"[..], CLIENT_NAME]);
-            say(Step::Hello, &hello);
+            say(Step::Hello, &login.hello());
         } else {
             if let Some(auth) = &auth {
                 say(Step::Auth, auth);
@@ -301,6 +293,11 @@ impl Handshake {
 
     pub(crate) fn is_resp3(&self) -> bool {
         self.talk.is_resp3
+    }
+
+    #[cfg(feature = "examine")]
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.login.user.as_deref()
     }
 
     /// Of its first reply.

@@ -62,6 +62,9 @@ impl Step {
     }
 }
 
+/// The name that CLIENT LIST shows.
+pub(super) const CLIENT_NAME: &[u8] = b"leasehold";
+
 /// How a connection logs in, and to which database. A password is never shown.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
@@ -75,8 +78,19 @@ pub(crate) struct Login {
 }
 
 impl Login {
+    /// The words of `HELLO`, in RESP3.
+    pub(crate) fn hello(&self) -> Vec<&[u8]> {
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        if let Some(password) = self.password.as_deref() {
+            let user = self.user.as_deref().unwrap_or("default");
+            hello.extend([&b"AUTH"[..], user.as_bytes(), password.as_bytes()]);
+        }
+        hello.extend([&b"SETNAME"[..], CLIENT_NAME]);
+        hello
+    }
+
     /// The words of `AUTH`, where there is a password.
-    pub(super) fn auth(&self) -> Option<Vec<&[u8]>> {
+    pub(crate) fn auth(&self) -> Option<Vec<&[u8]>> {
         let password = self.password.as_deref()?;
         let user = self.user.as_deref().map(str::as_bytes);
         Some([&b"AUTH"[..]].into_iter().chain(user).chain([password.as_bytes()]).collect())

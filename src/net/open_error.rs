@@ -108,7 +108,7 @@ impl OpenError {
     }
 
     /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
-    pub(crate) fn of_all(failed: impl Iterator<Item = (Option<SocketAddr>, Self)>) -> Self {
+    pub(crate) fn of_all(failed: &mut dyn Iterator<Item = (Option<SocketAddr>, Self)>) -> Self {
         let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
         for (at, error) in failed {
             let (Some(at), Self::Dial(error)) = (at, &error) else { return error };

@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 use std::time::Duration;
 
 use super::Shared;
-use super::opening::login_of;
+use super::servers::login_of;
 use crate::endpoint::Endpoint;
 use crate::machine::Login;
 use crate::net::open_error::OpenError;

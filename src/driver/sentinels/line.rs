@@ -65,11 +65,19 @@ pub(super) struct Line {
 
 impl Opening {
     /// Dials and logs in, and has the party tell of what is published on these channels.
-    pub(super) async fn open(
+    pub(super) fn open(
         self,
         endpoint: Endpoint,
+        channels: &'static [&'static str],
+    ) -> BoxFuture<'static, Result<Box<Line>, OpenError>> {
+        Box::pin(async move { self.open_to(&endpoint, channels).await })
+    }
+
+    async fn open_to(
+        &self,
+        endpoint: &Endpoint,
         channels: &[&str],
-    ) -> Result<Line, OpenError> {
+    ) -> Result<Box<Line>, OpenError> {
         let tls = self.tls.as_ref().filter(|_| endpoint.tls);
         if endpoint.tls && tls.is_none() {
             return Err(OpenError::NoTls);
@@ -77,10 +85,10 @@ impl Opening {
         let began_at = clock::now();
         let whole = tls.map_or(self.within, |tls| tls.whole(self.within));
         let dial_within = self.within - self.within / GREETING_SHARE;
-        let login = log_in(&endpoint, dial_within).await?;
+        let login = log_in(endpoint, dial_within).await?;
         let opened = async {
             let socket = self.dial(&endpoint.address, tls, dial_within).await?;
-            let mut line = Line::new(socket, &login, self.dead_after);
+            let mut line = Box::new(Line::new(socket, &login, self.dead_after));
             line.greet(&login).await.map_err(|why| why.or_tls_expected(tls.is_none()))?;
             // In RESP2 there are no pushes.
             if !line.is_mute {
@@ -113,7 +121,7 @@ impl Opening {
             match timeout(head_start, pin!(next(&mut running))).await {
                 Ok(Some((_, Ok(socket)))) => return Ok(socket),
                 Ok(Some((at, Err(error)))) => failed.push((at, OpenError::of_dial(error))),
-                Ok(None) => return Err(OpenError::of_all(failed.into_iter())),
+                Ok(None) => return Err(OpenError::of_all(&mut failed.into_iter())),
                 Err(_) => {}
             }
         }
@@ -149,22 +157,12 @@ impl Line {
     }
 
     async fn greet(&mut self, login: &Login) -> Result<(), OpenError> {
-        let user = login.user.as_deref().map(str::as_bytes);
-        let password = login.password.as_deref().map(str::as_bytes);
-        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-        if let Some(password) = password {
-            hello.extend([&b"AUTH"[..], user.unwrap_or(b"default"), password]);
-        }
-        hello.extend([&b"SETNAME"[..], b"leasehold"]);
-        let [reply] = self.ask([&hello]).await?;
-        match (reply.error(), password) {
+        let reply = self.ask_one(&login.hello()).await?;
+        match (reply.error(), login.auth()) {
             (None, _) => self.is_mute = !matches!(reply.value(), Frame::Map(_)),
-            (Some(text), password) if code(text).may_be_unknown() => {
-                let Some(password) = password else { return Ok(()) };
-                let auth: Vec<_> =
-                    [&b"AUTH"[..]].into_iter().chain(user).chain([password]).collect();
-                let [reply] = self.ask([&auth]).await?;
-                refused("AUTH", &reply, None)?;
+            (Some(text), auth) if Code::of_bytes(text).may_be_unknown() => {
+                let Some(auth) = auth else { return Ok(()) };
+                refused("AUTH", &self.ask_one(&auth).await?, None)?;
             }
             _ => refused("HELLO", &reply, None)?,
         }
@@ -176,23 +174,28 @@ impl Line {
     /// # Cancel safety
     ///
     /// They are asked anyway, and their replies skipped.
-    pub(super) async fn ask<const N: usize>(
-        &mut self,
-        questions: [&[&[u8]]; N],
-    ) -> Result<[Frame; N], OpenError> {
+    pub(super) async fn ask(&mut self, questions: &[&[&[u8]]]) -> Result<Vec<Frame>, OpenError> {
         questions.iter().for_each(|words| encode_command(&mut self.out, words));
         if self.open == 0 {
             self.waits_since = clock::now();
         }
-        self.open += N;
-        let mut replies = [const { Frame::Null }; N];
+        self.open += questions.len();
+        let mut replies = Vec::new();
         while self.open > 0 {
             let frame = self.reply().await?;
-            if let Some(place) = N.checked_sub(self.open + 1) {
-                replies[place] = frame;
+            if self.open < questions.len() {
+                replies.push(frame);
             }
         }
         Ok(replies)
+    }
+
+    /// As [`Line::ask`], of one question.
+    pub(super) fn ask_one<'a>(
+        &'a mut self,
+        words: &'a [&[u8]],
+    ) -> BoxFuture<'a, Result<Frame, OpenError>> {
+        Box::pin(async move { Ok(self.ask(&[words]).await?.remove(0)) })
     }
 
     /// Waits until the party tells something without a question.
@@ -249,12 +252,9 @@ impl Line {
     }
 
     /// The next thing that comes.
-    async fn next(&mut self) -> Result<Frame, OpenError> {
-        let broken = |fault| OpenError::from(fault);
+    async fn next(&mut self) -> Result<Frame, Fault> {
         loop {
-            if let Some(mut frame) =
-                self.decoder.decode(&mut self.bytes).map_err(|it| broken(it.into()))?
-            {
+            if let Some(mut frame) = self.decoder.decode(&mut self.bytes)? {
                 self.is_told |= frame.is_push();
                 if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
                     if let Some(tamed) = self.secrets.tamed(text) {
@@ -267,19 +267,11 @@ impl Line {
                 0 => Duration::MAX,
                 _ => self.waits_since.after(self.dead_after).since(clock::now()),
             };
-            let Self { socket, out, bytes, .. } = self;
-            match timeout(left, pin!(exchange(socket, out, bytes))).await {
-                Ok(Ok(1..)) => {}
-                Ok(Ok(0)) => return Err(broken(Fault::ClosedByServer)),
-                Ok(Err(error)) => return Err(broken(error.into())),
-                Err(_) => return Err(broken(Fault::Silent(self.dead_after))),
-            }
+            let Self { socket, out, bytes, dead_after, .. } = self;
+            let heard = exchange(socket, out, bytes, left).await;
+            heard.map_err(|_| Fault::Silent(*dead_after))??;
         }
     }
-}
-
-fn code(text: &[u8]) -> Code {
-    Code::of_bytes(text)
 }
 
 /// # Errors

@@ -48,7 +48,7 @@ enum State {
     Up(Box<Line>, Option<Dial>),
 }
 
-type Dial = BoxFuture<'static, Result<Line, OpenError>>;
+type Dial = BoxFuture<'static, Result<Box<Line>, OpenError>>;
 
 impl Sentinel {
     pub(super) fn new(endpoint: Endpoint, opening: Opening) -> Self {
@@ -79,21 +79,22 @@ impl Sentinel {
         let State::Up(line, _) = &mut self.state else { return Err(OpenError::Connecting) };
         let of = |what: &'static [u8]| [b"SENTINEL", what, service.as_bytes()];
         let questions = [&of(b"MASTER")[..], &of(b"GET-MASTER-ADDR-BY-NAME"), &of(b"REPLICAS")];
-        let [master, address, replicas] = match line.ask(questions).await {
+        let replies = match line.ask(&questions).await {
             Ok(replies) => replies,
             Err(why) => {
                 self.is_down(why.clone());
                 return Err(why);
             }
         };
-        let answers = known(&master, &address);
-        let listed = refused(REPLICAS, &replicas, Some("+sentinel|replicas"));
+        let [master, address, replicas] = &replies[..] else { return Err(OpenError::Connecting) };
+        let answers = known(master, address);
+        let listed = refused(REPLICAS, replicas, Some("+sentinel|replicas"));
         self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
             Some(OpenError::Refused { error, .. }) => Some(error.clone()),
             _ => None,
         };
         let known = answers?;
-        self.replicas = word::replicas(&replicas);
+        self.replicas = word::replicas(replicas);
         Ok(known.word)
     }
 
@@ -118,7 +119,7 @@ impl Sentinel {
                     First::One(Ok(())) => return,
                     First::One(Err(why)) => self.is_down(why),
                     First::Other(Ok(line)) => {
-                        self.state = State::Up(Box::new(line), None);
+                        self.state = State::Up(line, None);
                         return;
                     }
                     First::Other(Err(_)) => {
@@ -143,7 +144,7 @@ impl Sentinel {
                 State::Down(until, why) if clock::now() < *until => return Err(why.clone()),
                 State::Down(..) => self.state = State::Dialling(self.open()),
                 State::Dialling(dialling) => match dialling.await {
-                    Ok(line) => self.state = State::Up(Box::new(line), None),
+                    Ok(line) => self.state = State::Up(line, None),
                     Err(why) => self.is_down(why),
                 },
             }
