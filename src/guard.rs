@@ -8,6 +8,7 @@ mod ticketing;
 mod turning;
 
 use std::fmt;
+use std::marker::PhantomData;
 #[cfg(feature = "tokio-util")]
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -35,21 +36,20 @@ use crate::policy::Loss;
 pub struct Guard<F: Fencing = Fenced> {
     /// Dropped before the lease.
     #[cfg(feature = "tokio-util")]
-    cancelling: OnceLock<cancelling::Cancelling>,
+    cancelling: OnceLock<Box<cancelling::Cancelling>>,
     lease: Lease,
-    fencing: F,
+    fencing: PhantomData<F>,
 }
 
 impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
     pub(crate) fn new(lease: Lease) -> Self {
-        let fencing = F::from_token(lease.token());
         Self {
             #[cfg(feature = "tokio-util")]
             cancelling: OnceLock::new(),
             lease,
-            fencing,
+            fencing: PhantomData,
         }
     }
 
@@ -57,6 +57,10 @@ impl<F: Fencing> Guard<F> {
     #[cfg(test)]
     pub(crate) fn owner(&self) -> Option<Vec<u8>> {
         self.lease.owner()
+    }
+
+    fn fencing(&self) -> F {
+        F::from_token(self.lease.token())
     }
 
     /// The lease alone, which may end from here on.
@@ -218,7 +222,7 @@ impl<F: Fencing> Guard<F> {
     #[cfg(feature = "tokio-util")]
     #[must_use]
     pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
-        self.cancelling.get_or_init(|| cancelling::Cancelling::of(&self.lease)).token()
+        self.cancelling.get_or_init(|| Box::new(cancelling::Cancelling::of(&self.lease))).token()
     }
 
     /// Does `work` while the lease holds; cancels `work` if the lease is lost.
@@ -412,7 +416,7 @@ impl Guard<Fenced> {
     /// ```
     #[must_use]
     pub fn fence(&self) -> FencingToken {
-        self.fencing.0
+        self.fencing().0
     }
 }
 
@@ -421,7 +425,7 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
         f.debug_struct("Guard")
             .field("name", &self.name().escape_ascii().to_string())
             .field("remaining", &self.remaining())
-            .field("fencing", &self.fencing)
+            .field("fencing", &self.fencing())
             .finish()
     }
 }

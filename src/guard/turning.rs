@@ -82,14 +82,12 @@ impl<F: Fencing> Guard<F> {
 
     async fn turn(&mut self, to: Sharing) -> Result<(), Error> {
         #[cfg(feature = "tokio-util")]
-        let suspended = self.cancelling.take().map(Cancelling::suspend);
+        let suspended = self.cancelling.take().map(|it| it.suspend());
         let turned = self.lease.turn(to).await;
         #[cfg(feature = "tokio-util")]
         if let Some(suspended) = suspended {
-            self.cancelling = Cancelling::resume(&self.lease, suspended).into();
+            self.cancelling = Box::new(Cancelling::resume(&self.lease, suspended)).into();
         }
-        turned?;
-        self.fencing = F::from_token(self.lease.token());
-        Ok(())
+        turned
     }
 }

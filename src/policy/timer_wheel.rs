@@ -11,7 +11,7 @@ use wheel::{NONE, Place, Wheel};
 const TICK_NANOS: u64 = 1_000_000;
 /// Room for more items is made for one in this many, and for a few: a vector that doubles would
 /// have up to half of it for nothing.
-const GROWTH_SHARE: usize = 4;
+const GROWTH_SHARE: usize = 16;
 const GROWTH_MIN: usize = 8;
 /// Room for more items than these is let go of where there are none.
 const KEPT_MAX: usize = 256;
