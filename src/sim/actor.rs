@@ -254,8 +254,8 @@ impl Actor {
         if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {
             self.note_delay(&held, delay);
         }
-        // In that case it is given back by an extension.
-        let is_resting = !matches!(end, End::Lost) && elapsed() < begun + rest;
+        // In that case it is given back by an extension. A rest begins with the grant, behind what was waited for it.
+        let is_resting = !matches!(end, End::Lost) && elapsed() < granted + rest;
         if let Some(owner) = guard.owner().filter(|_| is_resting) {
             let held = (guard.name().to_vec(), owner);
             self.world.history().questions.note_resting(held, elapsed());
