@@ -88,9 +88,7 @@ impl Handshake {
 
     fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
         let mut talk = Talk::of_handshake((settings.random)(), settings.limits);
-        if let Some(password) = &login.password {
-            talk.secrets.hide(password);
-        }
+        talk.password.clone_from(&login.password);
         Self {
             talk,
             login,

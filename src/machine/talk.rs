@@ -22,7 +22,7 @@ use super::session::Fault;
 use super::session::Renewal;
 use super::session::Step as Greeting;
 use super::session::{Subscription, Told};
-use crate::policy::secrets::Secrets;
+use crate::policy::secrets::tamed;
 use crate::policy::{Code, Moment};
 
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
@@ -73,6 +73,16 @@ pub(super) enum To {
 impl To {
     fn is_seal(self) -> bool {
         matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
+    }
+
+    /// Whether it answers a login, or what was sent beside one.
+    fn is_of_login(self) -> bool {
+        match self {
+            Self::Handshake { .. } => true,
+            #[cfg(any(test, feature = "credentials"))]
+            Self::Login => true,
+            _ => false,
+        }
     }
 
     /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
@@ -148,7 +158,8 @@ pub(super) struct Talk {
     pub(super) greeted_in: Duration,
     /// What the server has refused, for want of a right, where no caller is told; in the handshake, in which step.
     pub(super) denied: Option<(Option<Greeting>, Bytes)>,
-    pub(super) secrets: Secrets,
+    /// That a login was last sent with.
+    pub(super) password: Option<String>,
     /// When the server is left, which has said that it is a replica.
     pub(super) leave_at: Option<Moment>,
     #[cfg(any(test, feature = "credentials"))]
@@ -190,7 +201,7 @@ impl Talk {
             out: BytesMut::new(),
             greeted_in: Duration::ZERO,
             denied: None,
-            secrets: Secrets::default(),
+            password: None,
             leave_at: None,
             #[cfg(any(test, feature = "credentials"))]
             renewal: None,
@@ -394,7 +405,8 @@ impl Talk {
             return if rules::is_let_pass() { Ok(true) } else { Err(Fault::Misplaced) };
         };
         let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-            if let Some(tamed) = self.secrets.tamed(text) {
+            let password = self.password.as_deref().filter(|_| slot.to.is_of_login());
+            if let Some(tamed) = tamed(text, password) {
                 *text = tamed.into();
             }
             let text = text.clone();

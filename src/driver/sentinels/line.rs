@@ -26,7 +26,7 @@ use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, ope
 use crate::policy::Moment;
 #[cfg(any(test, feature = "credentials"))]
 use crate::policy::relogin_at;
-use crate::policy::secrets::Secrets;
+use crate::policy::secrets::tamed;
 use crate::race::{next, timeout};
 
 /// How lines are opened.
@@ -48,7 +48,7 @@ pub(super) struct Line {
     out: BytesMut,
     bytes: BytesMut,
     decoder: Decoder,
-    secrets: Secrets,
+    password: Option<String>,
     /// Replies that are to come, and since when the next one is waited for: nothing else that comes is a sign of life.
     open: usize,
     waits_since: Moment,
@@ -130,10 +130,7 @@ impl Opening {
 
 impl Line {
     fn new(socket: Halves, login: &Login, dead_after: Duration) -> Self {
-        let (now, mut secrets) = (clock::now(), Secrets::default());
-        if let Some(password) = &login.password {
-            secrets.hide(password);
-        }
+        let now = clock::now();
         #[cfg(not(any(test, feature = "credentials")))]
         let ends_at = None;
         #[cfg(any(test, feature = "credentials"))]
@@ -144,7 +141,7 @@ impl Line {
             out: BytesMut::new(),
             bytes: BytesMut::new(),
             decoder: Decoder::new(OF_LISTS),
-            secrets,
+            password: login.password.clone(),
             open: 0,
             waits_since: now,
             dead_after,
@@ -257,7 +254,7 @@ impl Line {
             if let Some(mut frame) = self.decoder.decode(&mut self.bytes)? {
                 self.is_told |= frame.is_push();
                 if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-                    if let Some(tamed) = self.secrets.tamed(text) {
+                    if let Some(tamed) = tamed(text, self.password.as_deref()) {
                         *text = tamed.into();
                     }
                 }
