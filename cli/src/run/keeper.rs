@@ -98,7 +98,7 @@ async fn serve(
     let mut farewell = FAREWELL;
     let outcome = match unless_closed(front, taking).await {
         Some(Ok(guard)) => {
-            let ends_at = run.hold_at_most.map(|limit| now() + limit);
+            let ends_at = run.hold_at_most.map(|limit| now().saturating_add(limit));
             let prefix = servers.key_prefix.as_bytes();
             let held = Held { locker: &locker, guard, prefix, run, ends_at };
             hold(held, out, front, tree, command, &mut farewell).await
