@@ -20,6 +20,8 @@ use crate::words::plain;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The library takes none that is longer.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
+/// The same of a TTL.
+const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Round trips that connecting takes at the most, with TLS, and an old server's second greeting.
 const CONNECT_ROUND_TRIPS: u32 = 4;
 
@@ -196,7 +198,8 @@ impl Servers {
         let builder = self.builder()?.ttl(ttl);
         let is_said = self.max_ttl.or(self.failover_grace).is_some();
         Ok(match lock_delay.filter(|_| !is_said) {
-            Some(delay) => builder.max_ttl(ttl.saturating_add(delay)),
+            // One server needs no such setting: there the delay may be as long by itself.
+            Some(delay) => builder.max_ttl(ttl.saturating_add(delay).min(TTL_MAX)),
             None => builder,
         })
     }

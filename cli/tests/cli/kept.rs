@@ -91,6 +91,18 @@ async fn a_lock_has_a_delay_on_several_servers_too() {
     assert_eq!(run(&["--lock-delay", "1s", "--max-ttl", "10s"]).await, 78);
 }
 
+/// As it may be by the library; one that is too long is called what it is.
+#[tokio::test]
+async fn a_delay_may_be_as_long_as_the_longest_ttl() {
+    let server = RedisServer::start();
+    for (delay, expected) in [("24h", (0, "")), ("25h", (78, "lock_delay must be at most 24 h"))] {
+        let words = ["run", "--lock-delay", delay, "job", "true"];
+        let done = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!(code(&done), expected.0, "{done:?}");
+        assert!(stderr(&done).contains(expected.1), "{done:?}");
+    }
+}
+
 /// From a run whose command was well to another, and to one alone.
 #[tokio::test]
 async fn a_lock_goes_from_one_run_to_another_by_a_ticket() {
