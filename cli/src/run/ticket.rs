@@ -12,12 +12,16 @@ use tokio::time::sleep;
 
 use crate::args::Run;
 use crate::exit::Failure;
+use crate::times::now;
 use crate::words::complain;
 
 /// Maximum bytes that are read of a file with a ticket.
 const READ_MAX: u64 = 64 * 1024;
-/// Between two looks at whether a pipe has a reader.
+/// Between two looks at whether a pipe has a reader, or room.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a pipe may stay full, as its reader stands still.
+const FULL_MAX: Duration = Duration::from_secs(5);
 
 /// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
 /// it is known in time; and until there is another ticket it keeps the one that it has, which may be good.
@@ -55,7 +59,7 @@ impl Out {
     /// have it for as long as the ticket is good.
     pub async fn write(mut self, locker: &Locker, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
-        let Err(error) = self.replace(&ticket) else { return Ok(()) };
+        let Err(error) = self.replace(&ticket).await else { return Ok(()) };
         let released = async { locker.adopt(&ticket).await?.release().await };
         if let Err(error) = released.await {
             complain(&format!("the lock may stay taken until its ticket ends: {error}"));
@@ -63,14 +67,26 @@ impl Out {
         Err(Failure::File(shown(&self.path), error))
     }
 
-    fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {
+    async fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {
         // A pipe has nothing to be emptied of, and no disk.
         let is_file = self.file.metadata()?.is_file();
         if is_file {
             self.file.set_len(0)?;
         }
         // In one piece, as a pipe takes it.
-        self.file.write_all(format!("{ticket}\n").as_bytes())?;
+        let text = format!("{ticket}\n");
+        let (mut rest, until) = (text.as_bytes(), now() + FULL_MAX);
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && now() < until => {
+                    sleep(LOOK).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         if is_file { self.file.sync_all() } else { Ok(()) }
     }
 }

@@ -78,6 +78,23 @@ async fn a_ticket_goes_down_a_pipe() {
     assert_eq!(code(&output(&mut leasehold(&server.url(), &words)).await), 0);
 }
 
+/// Its reader has not taken yet what the command wrote.
+#[tokio::test]
+async fn a_ticket_waits_for_room_in_its_pipe() {
+    let server = RedisServer::start();
+    let fills = "head -c 65536 /dev/zero";
+    let words = ["run", "--ticket", "/dev/stdout", "--ticket-for", "1h", "-c", fills, "job"];
+    let running = leasehold(&server.url(), &words).spawn().unwrap();
+    eventually("it is a ticket's", || {
+        server.cli_text(&["PTTL", "job"]).parse().is_ok_and(|left: i64| left > 60_000)
+    })
+    .await;
+    let done = end(running).await;
+    assert_eq!((code(&done), &*stderr(&done)), (0, ""));
+    assert!(stdout(&done).ends_with("..job\n"), "the ticket comes last");
+    assert!(!is_free(&server, "job"));
+}
+
 /// A restarted server waits for TTL and delay together.
 #[tokio::test]
 async fn a_lock_has_a_delay_on_several_servers_too() {
