@@ -81,10 +81,13 @@ async fn serve(
     servers: &Servers,
     run: &Run,
 ) -> Result<End, Failure> {
-    let Some(out) = unless_closed(front, ticket::Out::open(run)).await else {
+    let until = Until::after(run.wait);
+    // One that does not wait has an attempt to connect, which has its time.
+    let read_by = if run.waits() { until } else { Until::after(Some(servers.connect_timeout())) };
+    let Some(out) = unless_closed(front, ticket::Out::open(run, read_by)).await else {
         return Ok(End::Code(0));
     };
-    let (out, until) = (out?, Until::after(run.wait));
+    let out = out?;
     let Some(connected) = unless_closed(front, connect(servers, run, until)).await else {
         return Ok(End::Code(0));
     };

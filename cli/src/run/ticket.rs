@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use crate::args::Run;
 use crate::exit::Failure;
 use crate::times::now;
+use crate::waits::Until;
 use crate::words::complain;
 
 /// Maximum bytes that are read of a file with a ticket.
@@ -32,10 +33,12 @@ pub struct Out {
 }
 
 impl Out {
+    /// A pipe is to have a reader by then.
+    ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn open(run: &Run) -> Result<Option<Self>, Failure> {
+    pub async fn open(run: &Run, until: Until) -> Result<Option<Self>, Failure> {
         let Some(path) = run.ticket.clone() else { return Ok(None) };
         if !Ticket::GOOD_FOR.contains(&run.ticket_for) {
             return Err(Failure::Options("--ticket-for: a ticket is good for 10ms to 24h"));
@@ -45,11 +48,12 @@ impl Out {
         options.write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NONBLOCK);
         loop {
+            let is_over = until.left() == Some(Duration::ZERO);
+            let is_unread =
+                |error: &io::Error| error.raw_os_error() == Some(libc::ENXIO) && is_pipe(&path);
             match options.open(&path) {
                 Ok(file) => return Ok(Some(Self { file, path, within: run.ticket_for })),
-                Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe(&path) => {
-                    sleep(LOOK).await;
-                }
+                Err(error) if !is_over && is_unread(&error) => sleep(LOOK).await,
                 Err(error) => return Err(Failure::File(shown(&path), error)),
             }
         }

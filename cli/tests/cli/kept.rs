@@ -95,6 +95,19 @@ async fn a_ticket_waits_for_room_in_its_pipe() {
     assert!(!is_free(&server, "job"));
 }
 
+/// No run waits for a reader for longer than for anything else.
+#[tokio::test]
+async fn a_pipe_that_nobody_reads_outlasts_no_limit() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for limit in [&["-w", "0.1s"][..], &["-n"]] {
+        let words = [&["run", "--ticket", &pipe], limit, &["job", "echo", "ran"]].concat();
+        let failed = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&failed), &*stdout(&failed)), (73, ""), "{failed:?}");
+    }
+}
+
 /// A restarted server waits for TTL and delay together.
 #[tokio::test]
 async fn a_lock_has_a_delay_on_several_servers_too() {
