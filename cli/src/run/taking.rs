@@ -113,7 +113,7 @@ pub async fn adopt(
     file: &Path,
 ) -> Result<Guard, Failure> {
     let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
-    let ticket = ticket::read(file, &key)?;
+    let ticket = ticket::read(file, &key).await?;
     held(locker.adopt(&ticket), run).await.map_err(|error| match error.kind() == ErrorKind::Lost {
         true => Failure::Conflict(error, run.conflict_exit_code),
         false => Failure::Lock(error),

@@ -4,10 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{Guard, Locker, Ticket};
 use nix::libc;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::args::Run;
@@ -95,11 +97,22 @@ impl Out {
     }
 }
 
-/// The ticket in a file, which has to be of the lock with this key.
-pub fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(READ_MAX).read_to_string(&mut text));
-    read.map_err(|error| Failure::Unread(shown(path), error))?;
+/// The ticket in a file, which has to be of the lock with this key. A pipe may have no writer yet.
+///
+/// # Cancel safety
+///
+/// What a pipe brings later is taken for nothing, if this process ends.
+pub async fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
+    let (told, read) = oneshot::channel();
+    let from = path.to_owned();
+    // Not the runtime's, which would wait for a writer though we are to end.
+    thread::spawn(move || {
+        let mut text = String::new();
+        let read = File::open(from).and_then(|file| file.take(READ_MAX).read_to_string(&mut text));
+        let _ = told.send(read.map(|_| text));
+    });
+    let text = read.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
+    let text = text.map_err(|error| Failure::Unread(shown(path), error))?;
     let ticket: Ticket = text.trim().parse()?;
     if ticket.name() != key {
         return Err(Failure::Options("--adopt: the ticket is of another lock than NAME"));

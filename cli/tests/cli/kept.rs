@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{code, end, is_free, leasehold, output, stderr, stdout};
+use crate::command::{code, end, ended_by, is_free, leasehold, output, signal, stderr, stdout};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, eventually, soon};
@@ -106,6 +106,23 @@ async fn a_pipe_that_nobody_reads_outlasts_no_limit() {
         let failed = output(&mut leasehold(&server.url(), &words)).await;
         assert_eq!((code(&failed), &*stdout(&failed)), (73, ""), "{failed:?}");
     }
+}
+
+/// Its keeper would read the next ticket, which is another's to adopt.
+#[tokio::test]
+async fn a_run_that_waits_for_a_ticket_in_a_pipe_ends_by_a_signal() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let words = ["run", "--adopt", &pipe, "job", "echo", "ran"];
+    let running = leasehold(&server.url(), &words).spawn().unwrap();
+    let clients = || server.cli_text(&["CLIENT", "LIST"]).lines().count();
+    eventually("it has a connection", || clients() > 1).await;
+    // It reads the pipe once the handshake is over.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    signal(&running, "TERM");
+    assert_eq!(ended_by(&end(running).await), 15);
+    eventually("its keeper has ended", || clients() == 1).await;
 }
 
 /// A restarted server waits for TTL and delay together.
