@@ -141,6 +141,7 @@ async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, F
         None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
     };
     waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
+        servers.read_ahead().await?;
         let builder = servers.builder_for(run.ttl, run.lock_delay)?;
         let builder = builder.label(label(run)).connect_timeout(within);
         Ok(builder.connect().await?)

@@ -108,6 +108,22 @@ async fn a_pipe_that_nobody_reads_outlasts_no_limit() {
     }
 }
 
+/// Of a run, nobody is left that waits on.
+#[tokio::test]
+async fn one_that_waits_for_a_password_in_a_pipe_ends_by_a_signal() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for words in [&["run", "job", "true"][..], &["watch", "job"]] {
+        let words = [&["--password-file", &pipe], words].concat();
+        let running = leasehold(&server.url(), &words).spawn().unwrap();
+        // It has nothing that could be seen until it is let go.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        signal(&running, "TERM");
+        assert_eq!(ended_by(&end(running).await), 15, "{words:?}");
+    }
+}
+
 /// Its keeper would read the next ticket, which is another's to adopt.
 #[tokio::test]
 async fn a_run_that_waits_for_a_ticket_in_a_pipe_ends_by_a_signal() {
