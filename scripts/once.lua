@@ -17,9 +17,9 @@
 -- The value is the owner, when its lease ends (0 of a run that is finished, or whose claim was all; 1 of one
 -- that has failed), the slot, and how often that was claimed. A slot that is seven days old is never claimed,
 -- and the key lasts for seven days from the last claim: so what was forgotten is too old. A second delivery
--- finds its own claim, in a later slot of the grid too, and says the same; one that comes when the run is over
--- begins nothing. TIME makes no difference to replicas: servers before Redis 5 replicate scripts, and have to
--- be asked for their effects.
+-- finds its own claim, in a later slot of the grid too, and says the same, but for an unfinished slot before it, which
+-- the claim has written over; one that comes when the run is over begins nothing. TIME makes no difference to
+-- replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 
 local owner, ttl, stamp = ARGV[1], tonumber(ARGV[4]), ARGV[5]
 pcall(redis.replicate_commands)

@@ -37,6 +37,7 @@ impl Look {
     }
 
     async fn connect_within(&self, servers: &Servers, within: Duration) -> Result<Locker, Failure> {
+        servers.read_ahead().await?;
         let builder = servers.builder()?.ttl(self.ttl).connect_timeout(within);
         let builder = builder.command_timeout(servers.command_timeout.unwrap_or(self.timeout));
         Ok(builder.connect_for_inspection().await?)

@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(perform(args)),
         Err(error) => Err(Failure::System(NO_RUNTIME, error)),
     };
+    words::said();
     match outcome {
         Ok(end) => end.of_ourselves(),
         Err(failure) => {

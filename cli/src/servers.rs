@@ -6,11 +6,13 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::FalseyValueParser;
 use leasehold::{Builder, Credentials, Locker, Tls};
+use tokio::sync::oneshot;
 
 use crate::exit::Failure;
 use crate::times::duration;
@@ -20,6 +22,8 @@ use crate::words::plain;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The library takes none that is longer.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
+/// The same of a TTL.
+const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Round trips that connecting takes at the most, with TLS, and an old server's second greeting.
 const CONNECT_ROUND_TRIPS: u32 = 4;
 
@@ -187,7 +191,21 @@ impl Servers {
         self.logged_in(builder)
     }
 
-    /// The same for a lock of this TTL, which may be kept for so much longer.
+    /// Reads passwords that come through descriptors and pipes, which may keep a reader waiting, for the builders to come.
+    pub async fn read_ahead(&self) -> Result<(), Failure> {
+        let files = [&self.password_file, &self.sentinel_password_file];
+        for file in files.into_iter().flatten().filter(|file| !file.is_file()) {
+            let (told, read) = oneshot::channel();
+            let from = file.clone();
+            // Not the runtime's, which would wait for a writer though we are to end.
+            thread::spawn(move || told.send(read_once(&from).map(drop)));
+            let read = read.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
+            read.map_err(|error| unread(file, error))?;
+        }
+        Ok(())
+    }
+
+    /// A builder for a lock of this TTL, which may be kept for so much longer.
     pub fn builder_for(
         &self,
         ttl: Duration,
@@ -196,7 +214,8 @@ impl Servers {
         let builder = self.builder()?.ttl(ttl);
         let is_said = self.max_ttl.or(self.failover_grace).is_some();
         Ok(match lock_delay.filter(|_| !is_said) {
-            Some(delay) => builder.max_ttl(ttl.saturating_add(delay)),
+            // One server needs no such setting: there the delay may be as long by itself.
+            Some(delay) => builder.max_ttl(ttl.saturating_add(delay).min(TTL_MAX)),
             None => builder,
         })
     }

@@ -1,6 +1,8 @@
 //! What a waiting user is told at the terminal.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Holder};
@@ -9,6 +11,26 @@ use nix::unistd::gethostname;
 /// Says what went wrong. A closed standard error is no reason to fail.
 pub fn complain(text: &str) {
     let _ = writeln!(stderr(), "leasehold: {text}");
+}
+
+/// What is said aside, and is not said yet.
+static ASIDE: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+/// As [`complain`], but waits for no reader, which may stand still: a lease is renewed meanwhile. [`said`] waits for all of it.
+pub fn complain_aside(text: String) {
+    let mut last = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = last.take();
+    let say = move || {
+        before.map(JoinHandle::join);
+        complain(&text);
+    };
+    *last = thread::Builder::new().spawn(say).ok();
+}
+
+/// Waits until all is said.
+pub fn said() {
+    let last = ASIDE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    last.map(JoinHandle::join);
 }
 
 /// Says something at the terminal, if there is one.

@@ -153,7 +153,8 @@ pub struct Run {
     /// How often the slot was claimed, this run included.
     pub attempt: u64,
     /// A slot before it that was claimed and whose run did not finish, if it was the last one. Only of jobs
-    /// that run at least once: nobody runs it any more, unless this run does.
+    /// that run at least once: nobody runs it any more, unless this run does. It is not told where the first answer to
+    /// the claim was lost.
     pub unfinished: Option<SystemTime>,
 }
 

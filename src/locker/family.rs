@@ -67,8 +67,11 @@ impl Locker {
     /// let minutely = locker.once("clean-up", Slot::every(Duration::from_secs(60)));
     /// loop {
     ///     let turn = minutely.run(async |_| Ok::<_, Infallible>(println!("cleaning up"))).await?;
-    ///     let (JobOutcome::Ran { next_in, .. } | JobOutcome::Taken { next_in, .. }) = turn else { continue };
-    ///     tokio::time::sleep(next_in.unwrap_or_default()).await;
+    ///     let next_in = match turn {
+    ///         JobOutcome::Ran { next_in, .. } | JobOutcome::Taken { next_in, .. } => next_in,
+    ///         _ => None,
+    ///     };
+    ///     tokio::time::sleep(next_in.unwrap_or(Duration::from_secs(1))).await;
     /// }
     /// # }
     /// ```

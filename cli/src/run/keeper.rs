@@ -26,7 +26,7 @@ use crate::exit::{End, Failure};
 use crate::servers::Servers;
 use crate::times::now;
 use crate::waits::{self, Until};
-use crate::words::{complain, plain};
+use crate::words::{complain_aside, plain};
 
 pub const NAME: &str = "lease-keeper";
 
@@ -55,7 +55,7 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
     let outcome = serve(&mut front, &mut tree, command, servers, run).await;
     if let Some(failure) = outcome.as_ref().err().filter(|_| !is_silent(&outcome, run)) {
-        complain(&failure.to_string());
+        complain_aside(failure.to_string());
     }
     let end = outcome.unwrap_or_else(|failure| End::Code(failure.code()));
     front.say(ToFront::Ended(end));
@@ -81,10 +81,13 @@ async fn serve(
     servers: &Servers,
     run: &Run,
 ) -> Result<End, Failure> {
-    let Some(out) = unless_closed(front, ticket::Out::open(run)).await else {
+    let until = Until::after(run.wait);
+    // One that does not wait has an attempt to connect, which has its time.
+    let read_by = if run.waits() { until } else { Until::after(Some(servers.connect_timeout())) };
+    let Some(out) = unless_closed(front, ticket::Out::open(run, read_by)).await else {
         return Ok(End::Code(0));
     };
-    let (out, until) = (out?, Until::after(run.wait));
+    let out = out?;
     let Some(connected) = unless_closed(front, connect(servers, run, until)).await else {
         return Ok(End::Code(0));
     };
@@ -98,7 +101,7 @@ async fn serve(
     let mut farewell = FAREWELL;
     let outcome = match unless_closed(front, taking).await {
         Some(Ok(guard)) => {
-            let ends_at = run.hold_at_most.map(|limit| now() + limit);
+            let ends_at = run.hold_at_most.map(|limit| now().saturating_add(limit));
             let prefix = servers.key_prefix.as_bytes();
             let held = Held { locker: &locker, guard, prefix, run, ends_at };
             hold(held, out, front, tree, command, &mut farewell).await
@@ -112,7 +115,7 @@ async fn serve(
     let left: BTreeMap<String, String> = left.into_iter().map(|it| (it.name, it.reason)).collect();
     for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
         let name = plain(name.as_bytes());
-        complain(&format!("{name}: the lock may stay taken until its TTL is over: {why}"));
+        complain_aside(format!("{name}: the lock may stay taken until its TTL is over: {why}"));
     }
     outcome
 }
@@ -138,6 +141,7 @@ async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, F
         None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
     };
     waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
+        servers.read_ahead().await?;
         let builder = servers.builder_for(run.ttl, run.lock_delay)?;
         let builder = builder.label(label(run)).connect_timeout(within);
         Ok(builder.connect().await?)
@@ -201,7 +205,7 @@ async fn hold(
     match held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
         Err(error) if error.loss().is_none() => {
-            complain(&format!("releasing the lock again: {error}"));
+            complain_aside(format!("releasing the lock again: {error}"));
             return Ok(end);
         }
         released => {

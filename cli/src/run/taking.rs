@@ -15,7 +15,7 @@ use crate::args::Run;
 use crate::exit::Failure;
 use crate::servers::Servers;
 use crate::waits::{Until, may_pass};
-use crate::words::{Waiting, complain, label_of, plain};
+use crate::words::{Waiting, complain_aside, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The least limit of a wait, below which it would be a try without one.
@@ -32,7 +32,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
         if let Some(from) = guard.report().taken_from().next() {
             let name = plain(guard.name());
-            complain(&format!("{name}: the lock was taken from its holder, {from}"));
+            complain_aside(format!("{name}: the lock was taken from its holder, {from}"));
         }
         return Ok(guard);
     }
@@ -113,7 +113,7 @@ pub async fn adopt(
     file: &Path,
 ) -> Result<Guard, Failure> {
     let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
-    let ticket = ticket::read(file, &key)?;
+    let ticket = ticket::read(file, &key).await?;
     held(locker.adopt(&ticket), run).await.map_err(|error| match error.kind() == ErrorKind::Lost {
         true => Failure::Conflict(error, run.conflict_exit_code),
         false => Failure::Lock(error),

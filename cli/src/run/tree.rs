@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal as Told, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::End;
-use crate::words::{complain, plain};
+use crate::words::{complain_aside, plain};
 
 /// Between two looks at whether all have ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -77,7 +77,8 @@ impl Tree {
         let _ = timeout(LOOK, self.gone()).await;
         let left: Vec<String> = descendants().into_iter().map(shown).collect();
         if let Some(left) = listed(&left) {
-            complain(&format!("ending what the command left running: {left}; -o lets it run on"));
+            let text = format!("ending what the command left running: {left}; -o lets it run on");
+            complain_aside(text);
         }
         self.end(grace).await;
     }
@@ -104,14 +105,15 @@ impl Tree {
             // What one that is killed has started meanwhile is found in the next round.
             let Sent { heard, refused } = send_to_all(Signal::SIGKILL);
             if let (0, Some((id, error))) = (heard, refused) {
-                complain(&format!("process {id} cannot be ended: {}", error.desc()));
+                complain_aside(format!("process {id} cannot be ended: {}", error.desc()));
                 return;
             }
             // /proc may hide the processes of other users.
             unseen = if heard == 0 { unseen + 1 } else { 0 };
             if unseen > LOOKS_MAX {
-                complain(
-                    "a process of the command runs on: it is not listed, and so cannot be ended",
+                complain_aside(
+                    "a process of the command runs on: it is not listed, and so cannot be ended"
+                        .to_owned(),
                 );
                 return;
             }

@@ -129,6 +129,23 @@ async fn a_pipeline_into_a_pager_stops_nobody_and_keeps_its_lock() {
     assert_eq!(shell.end().await.0, 0);
 }
 
+/// What is said of what the command left does not fit into the pipe, which nobody reads for longer than the lease lasts.
+#[tokio::test]
+async fn a_pipe_that_is_full_keeps_nobody_from_renewing_and_releasing() {
+    let server = RedisServer::start();
+    let line = "sleep 60 & head -c 65536 /dev/zero";
+    let words = format!("{} run --ttl 1s -c '{line}' job 2>&1", env!("CARGO_BIN_EXE_leasehold"));
+    let mut shell = Command::new("sh");
+    shell.env("LEASEHOLD_URL", server.url()).args(["-c", &words]).kill_on_drop(true);
+    let running = shell.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("it holds the lock", || !is_free(&server, "job")).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    eventually("it gives the lock back", || is_free(&server, "job")).await;
+    let done = end(running).await;
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(code(&done) == 0 && said.contains("ending what the command left running"), "{said}");
+}
+
 /// Presses Ctrl-Z until the command is stopped: the shell takes the key itself before the job is in front.
 async fn stop(shell: &mut Terminal, command: &str) {
     for press in 0.. {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{code, end, is_free, leasehold, output, stderr, stdout};
+use crate::command::{code, end, ended_by, is_free, leasehold, output, signal, stderr, stdout};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, eventually, soon};
@@ -78,6 +78,69 @@ async fn a_ticket_goes_down_a_pipe() {
     assert_eq!(code(&output(&mut leasehold(&server.url(), &words)).await), 0);
 }
 
+/// Its reader has not taken yet what the command wrote.
+#[tokio::test]
+async fn a_ticket_waits_for_room_in_its_pipe() {
+    let server = RedisServer::start();
+    let fills = "head -c 65536 /dev/zero";
+    let words = ["run", "--ticket", "/dev/stdout", "--ticket-for", "1h", "-c", fills, "job"];
+    let running = leasehold(&server.url(), &words).spawn().unwrap();
+    eventually("it is a ticket's", || {
+        server.cli_text(&["PTTL", "job"]).parse().is_ok_and(|left: i64| left > 60_000)
+    })
+    .await;
+    let done = end(running).await;
+    assert_eq!((code(&done), &*stderr(&done)), (0, ""));
+    assert!(stdout(&done).ends_with("..job\n"), "the ticket comes last");
+    assert!(!is_free(&server, "job"));
+}
+
+/// No run waits for a reader for longer than for anything else.
+#[tokio::test]
+async fn a_pipe_that_nobody_reads_outlasts_no_limit() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for limit in [&["-w", "0.1s"][..], &["-n"]] {
+        let words = [&["run", "--ticket", &pipe], limit, &["job", "echo", "ran"]].concat();
+        let failed = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&failed), &*stdout(&failed)), (73, ""), "{failed:?}");
+    }
+}
+
+/// Of a run, nobody is left that waits on.
+#[tokio::test]
+async fn one_that_waits_for_a_password_in_a_pipe_ends_by_a_signal() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for words in [&["run", "job", "true"][..], &["watch", "job"]] {
+        let words = [&["--password-file", &pipe], words].concat();
+        let running = leasehold(&server.url(), &words).spawn().unwrap();
+        // It has nothing that could be seen until it is let go.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        signal(&running, "TERM");
+        assert_eq!(ended_by(&end(running).await), 15, "{words:?}");
+    }
+}
+
+/// Its keeper would read the next ticket, which is another's to adopt.
+#[tokio::test]
+async fn a_run_that_waits_for_a_ticket_in_a_pipe_ends_by_a_signal() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let words = ["run", "--adopt", &pipe, "job", "echo", "ran"];
+    let running = leasehold(&server.url(), &words).spawn().unwrap();
+    let clients = || server.cli_text(&["CLIENT", "LIST"]).lines().count();
+    eventually("it has a connection", || clients() > 1).await;
+    // It reads the pipe once the handshake is over.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    signal(&running, "TERM");
+    assert_eq!(ended_by(&end(running).await), 15);
+    eventually("its keeper has ended", || clients() == 1).await;
+}
+
 /// A restarted server waits for TTL and delay together.
 #[tokio::test]
 async fn a_lock_has_a_delay_on_several_servers_too() {
@@ -89,6 +152,18 @@ async fn a_lock_has_a_delay_on_several_servers_too() {
     assert_eq!(run(&["--lock-delay", "1s"]).await, 0);
     assert_eq!(run(&["--lock-delay", "1s", "--max-ttl", "11s"]).await, 0);
     assert_eq!(run(&["--lock-delay", "1s", "--max-ttl", "10s"]).await, 78);
+}
+
+/// As it may be by the library; one that is too long is called what it is.
+#[tokio::test]
+async fn a_delay_may_be_as_long_as_the_longest_ttl() {
+    let server = RedisServer::start();
+    for (delay, expected) in [("24h", (0, "")), ("25h", (78, "lock_delay must be at most 24 h"))] {
+        let words = ["run", "--lock-delay", delay, "job", "true"];
+        let done = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!(code(&done), expected.0, "{done:?}");
+        assert!(stderr(&done).contains(expected.1), "{done:?}");
+    }
 }
 
 /// From a run whose command was well to another, and to one alone.

@@ -246,6 +246,15 @@ async fn a_command_has_most_of_the_time_that_it_may_hold_the_lock_for() {
     assert_eq!(code(&done), 0, "{done:?}");
 }
 
+/// It ends behind all that a clock counts to.
+#[tokio::test]
+async fn a_lock_may_be_held_for_the_longest_time_that_there_is() {
+    let server = RedisServer::start();
+    let words = ["run", "--hold-at-most", "5124095576030430h", "job", "echo", "done"];
+    let done = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
+}
+
 /// Linux cuts the name of a process after 15 bytes.
 #[tokio::test]
 async fn a_command_whose_name_is_cut_inside_a_character_is_ended_too() {
