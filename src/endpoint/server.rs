@@ -22,6 +22,7 @@ pub struct Endpoint {
     pub tls: bool,
 }
 
+#[cfg(any(feature = "blocking", not(any(test, feature = "credentials"))))]
 impl Endpoint {
     /// The credentials that its URL has.
     pub(crate) fn fixed(&self) -> Option<&Credentials> {
