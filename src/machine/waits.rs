@@ -245,7 +245,10 @@ impl Machine {
                     self.is_woken();
                     self.plan(id, from);
                 }
-                Some(Phase::Asking) => self.hurry(id, now),
+                Some(Phase::Asking) => {
+                    self.has_news(id);
+                    self.hurry(id, now);
+                }
                 // With the same news the lock may be handed over.
                 Some(Phase::Queued) => {
                     let entry = self.entry(id).map(|(entry, _)| entry);
