@@ -178,8 +178,13 @@ impl Machine {
         }
         let Some(lease) = self.leases.get(id) else { return };
         let (names, also) = (lease.names.clone(), lease.kind.also(&lease.words).to_vec());
-        self.call_first(names.lock(), was_granted, now);
-        also.iter().for_each(|key| self.call_first(key, was_granted, now));
+        let stays_taken = lease.rest_ms(now).is_some();
+        for key in std::iter::once(names.lock()).chain(also.iter().map(|key| &**key)) {
+            self.call_first(key, was_granted, now);
+            if stays_taken {
+                self.stays_taken(key, now);
+            }
+        }
     }
 
     /// The lock may be free: the first that waits for it asks.
@@ -200,6 +205,23 @@ impl Machine {
     pub(super) fn has_news(&mut self, id: LeaseId) {
         if let Some(bid) = self.bid(id) {
             bid.has_news = true;
+        }
+    }
+
+    /// The lock stays taken, and for another time than before. A server tells this connection of nothing that it has done
+    /// itself, so the first in the queue would not ask before it is to say that it still waits.
+    pub(super) fn stays_taken(&mut self, key: &[u8], now: Moment) {
+        for id in self.lines.asking(key) {
+            self.first_is_told(id, now);
+        }
+    }
+
+    /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue.
+    pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
+        let entry = self.entry(id).map(|(entry, _)| entry);
+        if let Some(entry) = entry.filter(|entry| entry.is_first) {
+            entry.is_told = true;
+            self.plan(id, now);
         }
     }
 

@@ -250,13 +250,7 @@ impl Machine {
                     self.hurry(id, now);
                 }
                 // With the same news the lock may be handed over.
-                Some(Phase::Queued) => {
-                    let entry = self.entry(id).map(|(entry, _)| entry);
-                    if let Some(entry) = entry.filter(|entry| entry.is_first) {
-                        entry.is_told = true;
-                        self.plan(id, now);
-                    }
-                }
+                Some(Phase::Queued) => self.first_is_told(id, now),
                 _ => {}
             }
         }

@@ -286,3 +286,19 @@ async fn of_several_that_are_held_at_least_one_that_is_gone_is_lost_and_ends_no_
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Gone), "{error}");
 }
+
+/// 8 s passed until the next third of its TTL: the server tells no connection of what that has done itself.
+#[tokio::test]
+async fn a_lock_that_stays_taken_goes_to_a_waiter_of_the_same_process_when_its_time_is_over() {
+    let server = RedisServer::start();
+    let locker = connect([server.url()]).await;
+    let request = locker.lock("a").ttl(LONG).hold_at_least(Duration::from_secs(1));
+    let guard = soon("a lock", request.into_future()).await.unwrap();
+    let waiting = locker.lock("a").ttl(LONG).into_future();
+    let waiting = tokio::spawn(async move { waiting.await.unwrap().release().await });
+    eventually("it is in the queue", || server.cli_text(&["EXISTS", "{a}:queue"]) == "1").await;
+    let woken = locker.stats().woken;
+    guard.release().await.unwrap();
+    eventually("it asks", || locker.stats().woken > woken).await;
+    soon("its turn", waiting).await.unwrap().unwrap();
+}
