@@ -67,6 +67,7 @@ impl Machine {
             let awaits = |it: &&Lease| it.extending.is_holders() && now < it.late_at;
             let awaited = self.leases.get(id).filter(awaits).map(|lease| lease.extending);
             let what = awaited.unwrap_or_else(|| {
+                self.is_overtaken(id, now);
                 // The answers to the last one are late.
                 self.has_failed(id);
                 self.tell_that_it_renews(id, what);
@@ -90,6 +91,21 @@ impl Machine {
         self.renew_everywhere(batch, now);
         for &id in batch {
             self.judge_extension(id, now);
+        }
+    }
+
+    /// Another is asked for while a renewal is under way whose answers are not late: that one has not failed, and what the
+    /// next one comes to says all.
+    fn is_overtaken(&mut self, id: LeaseId, now: Moment) {
+        let timeout = self.settings.timeout;
+        let is_early = |lease: &&mut Lease| {
+            lease.extending == Extending::Renewal && now < lease.asked_at.after(timeout)
+        };
+        if let Some(lease) = self.leases.get_mut(id).filter(is_early) {
+            lease.extending = Extending::Nothing;
+            if cfg!(any(test, feature = "_renewals")) {
+                self.tell(id, &|_| Event::Overtaken(id));
+            }
         }
     }
 
