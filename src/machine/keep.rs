@@ -301,11 +301,15 @@ impl Machine {
                 let ttl = lease.term.ttl();
                 let failed = lease.failed;
                 lease.failed = failed.saturating_add(1);
+                let is_asked_again = lease.extending == Extending::HolderAgain;
                 self.has_failed(id);
                 let random = (self.settings.random)();
                 let retry = retry_at(now, failed, ttl, until, random).unwrap_or(until);
                 self.plan(id, retry);
                 self.wake(id);
+                if is_asked_again {
+                    self.extend_now(id, now);
+                }
             }
             Extension::Open => {}
         }
