@@ -3,7 +3,7 @@
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Has, Lease, Phase, Votes};
+use super::lease::{Entry, Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
 
 impl Machine {
@@ -216,10 +216,12 @@ impl Machine {
         }
     }
 
-    /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue.
+    /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue, or may be so
+    /// by the answer that is to come.
     pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
+        let may_ask = |entry: &&mut Entry| entry.is_first || entry.unanswered_since.is_some();
         let entry = self.entry(id).map(|(entry, _)| entry);
-        if let Some(entry) = entry.filter(|entry| entry.is_first) {
+        if let Some(entry) = entry.filter(may_ask) {
             entry.is_told = true;
             self.plan(id, now);
         }

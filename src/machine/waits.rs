@@ -112,7 +112,7 @@ impl Machine {
             return;
         };
         let link = &mut links[entry.server];
-        entry.asked_at = now;
+        (entry.asked_at, entry.is_told) = (now, false);
         entry.unanswered_since.get_or_insert(now);
         (lease.asked_at, lease.votes) = (now, Votes::default());
         lease.votes.asked = 1 << entry.at;
