@@ -46,6 +46,7 @@ impl Shared {
                 self.holds.renewed(id, "renewed");
                 meter.note_renewed(names.lock(), round_trip);
             }
+            Event::Overtaken(id) => self.holds.renewed(id, "overtaken"),
             Event::RenewalFailed(id, names) => {
                 self.holds.renewed(id, "failed");
                 let failed = stats::Event::RenewalFailed { name: names.lock() };

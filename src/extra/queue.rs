@@ -16,8 +16,8 @@ use leasehold_resp::{Decimal, Frame};
 
 use crate::machine::{Entry, LeaseId, Machine, Waiting, Waits};
 use crate::policy::{
-    ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent,
-    beat, entry_life, late_within, number,
+    ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, Term, WaiterAction,
+    WaiterEvent, beat, entry_life, late_within, number,
 };
 
 /// See the module's documentation.
@@ -189,8 +189,16 @@ fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(entry.pause))));
     let all = all_due(entry, is_alone);
     let next = all.map_or(next, |at| next.min(at));
+    // The answer may be of before that.
+    let is_told = entry.is_told && entry.is_first;
+    let next = if is_told { next.min(soonest(entry, term, is_alone)) } else { next };
     let limit = retry.last_word_at(now).or(retry.ends_at());
     machine.plan(id, late_within(next, limit).max(now));
+}
+
+/// The place is kept whatever the policy says.
+fn soonest(entry: &Entry, term: Term, is_alone: bool) -> Moment {
+    entry.asked_at.after(entry.pause.min(beat(term, is_alone)))
 }
 
 /// When all of several servers are asked: by the first, and where the one with the queue says nothing.
@@ -204,9 +212,8 @@ fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
 fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
     let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
-    let is_told = std::mem::take(&mut entry.is_told);
-    // The place is kept whatever the policy says.
-    let from = entry.asked_at.after(entry.pause.min(beat(term, is_alone)));
+    let is_told = entry.unanswered_since.is_none() && std::mem::take(&mut entry.is_told);
+    let from = soonest(entry, term, is_alone);
     if all_due(entry, is_alone).is_some_and(|at| at <= now) {
         entry.all_asked_at = now;
         machine.ask_all(id, now);

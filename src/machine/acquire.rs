@@ -69,11 +69,12 @@ impl Machine {
         let bid = match self.spare_bids.pop() {
             Some(mut bid) => {
                 (bid.attempt, bid.retry, bid.setback) = (attempt, retry, None);
+                bid.has_news = false;
                 bid
             }
             None => {
                 let tally = Tally::new(Verdict::Pending);
-                Box::new(Bid { attempt, tally, retry, setback: None })
+                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
             }
         };
         self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
@@ -425,12 +426,15 @@ impl Machine {
             self.give_back_aside(id, now);
         }
         let random = self.settings.random;
-        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Self { leases, lines, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        // One that did not stand in the line yet has heard of nothing that this process did.
+        let is_called = lines.has_ask(&lease.names, id);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
         let watched = lease.votes.watched;
         let is_held =
             |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
-        let is_watched = is_read && lease.said.iter().any(is_held);
+        let is_watched = is_read && is_called && lease.said.iter().any(is_held);
         // One that has no other attempt needs none.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {
@@ -441,13 +445,14 @@ impl Machine {
         lease.relay = Relay::default();
         let Some(bid) = lease.bid.bid() else { return };
         bid.setback = Some(setback);
+        let has_news = bid.has_news;
         match bid.retry.after(setback, now, random) {
             Next::Rest(rest) => {
                 let is_held = matches!(setback, Setback::Held(_) | Setback::Watched(_));
                 let from = now.after(rest.least);
                 let is_unserved = matches!(setback, Setback::Failing | Setback::Quarantined(_));
                 lease.phase = Phase::Resting { from, is_unserved };
-                let until = now.after(rest.most);
+                let until = if has_news { from } else { now.after(rest.most) };
                 if self.join_line(id) {
                     self.plan(id, until);
                     // An entry in the queue is put at once.
@@ -484,8 +489,11 @@ impl Machine {
     pub(crate) fn tell_kind(&mut self, id: LeaseId, words: Box<[Box<[u8]>]>, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         (lease.words, lease.defers) = (words, false);
-        if let Phase::Resting { .. } = lease.phase {
-            self.begin_attempt(id, now);
+        match lease.phase {
+            Phase::Resting { .. } => self.begin_attempt(id, now),
+            // What is under way was asked in the place of others, or of nobody.
+            Phase::Asking => self.has_news(id),
+            _ => {}
         }
     }
 

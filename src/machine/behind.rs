@@ -3,7 +3,7 @@
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Has, Lease, Phase, Votes};
+use super::lease::{Entry, Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
 
 impl Machine {
@@ -161,31 +161,69 @@ impl Machine {
             if let (Some(next), Some(retry)) = (next, retry) {
                 next.retry.goes_on_from(&retry);
             }
-            self.call_first(names.lock(), now);
+            self.call_first(names.lock(), true, now);
         }
     }
 
     /// The lease has ended: the first that waits for its lock asks.
     pub(super) fn call_next(&mut self, id: LeaseId, now: Moment) {
+        self.call_behind(id, true, now);
+    }
+
+    /// A lease has ended, or what an attempt may have had is given back, which no server tells this connection of. Behind one
+    /// that another of this process has the lock from nobody is called by an attempt.
+    pub(super) fn call_behind(&mut self, id: LeaseId, was_granted: bool, now: Moment) {
         if self.lines.is_empty() {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
         let (names, also) = (lease.names.clone(), lease.kind.also(&lease.words).to_vec());
-        self.call_first(names.lock(), now);
-        also.iter().for_each(|key| self.call_first(key, now));
+        let stays_taken = lease.rest_ms(now).is_some();
+        for key in std::iter::once(names.lock()).chain(also.iter().map(|key| &**key)) {
+            self.call_first(key, was_granted, now);
+            if stays_taken {
+                self.stays_taken(key, now);
+            }
+        }
     }
 
     /// The lock may be free: the first that waits for it asks.
-    fn call_first(&mut self, key: &[u8], now: Moment) {
+    fn call_first(&mut self, key: &[u8], was_granted: bool, now: Moment) {
         for id in self.lines.asking(key) {
             match self.leases.get(id).map(|lease| lease.phase) {
-                Some(Phase::InLine) => self.try_again(id, now),
+                Some(Phase::InLine) if was_granted => self.try_again(id, now),
                 Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
                 // It rests for its pause: then, and not when the lease that has ended would have ended.
                 Some(Phase::Resting { from, is_unserved: false }) => self.plan(id, from),
+                Some(Phase::Asking) => self.has_news(id),
                 _ => {}
             }
+        }
+    }
+
+    /// The question under way may be answered by what was so before: no server tells of that once more.
+    pub(super) fn has_news(&mut self, id: LeaseId) {
+        if let Some(bid) = self.bid(id) {
+            bid.has_news = true;
+        }
+    }
+
+    /// The lock stays taken, and for another time than before. A server tells this connection of nothing that it has done
+    /// itself, so the first in the queue would not ask before it is to say that it still waits.
+    pub(super) fn stays_taken(&mut self, key: &[u8], now: Moment) {
+        for id in self.lines.asking(key) {
+            self.first_is_told(id, now);
+        }
+    }
+
+    /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue, or may be so
+    /// by the answer that is to come.
+    pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
+        let may_ask = |entry: &&mut Entry| entry.is_first || entry.unanswered_since.is_some();
+        let entry = self.entry(id).map(|(entry, _)| entry);
+        if let Some(entry) = entry.filter(may_ask) {
+            entry.is_told = true;
+            self.plan(id, now);
         }
     }
 

@@ -59,6 +59,8 @@ pub(crate) enum Event {
     /// With the time from the question to the verdict.
     Renewed(LeaseId, Names, Duration),
     RenewalFailed(LeaseId, Names),
+    /// A renewal goes on as another, or as its holder's extension: only told where somebody wants to know.
+    Overtaken(LeaseId),
     Lost(LeaseId, Names, Loss),
     /// A connection has logged in again.
     #[cfg(any(test, feature = "credentials"))]

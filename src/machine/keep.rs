@@ -67,6 +67,7 @@ impl Machine {
             let awaits = |it: &&Lease| it.extending.is_holders() && now < it.late_at;
             let awaited = self.leases.get(id).filter(awaits).map(|lease| lease.extending);
             let what = awaited.unwrap_or_else(|| {
+                self.is_overtaken(id, now);
                 // The answers to the last one are late.
                 self.has_failed(id);
                 self.tell_that_it_renews(id, what);
@@ -90,6 +91,21 @@ impl Machine {
         self.renew_everywhere(batch, now);
         for &id in batch {
             self.judge_extension(id, now);
+        }
+    }
+
+    /// Another is asked for while a renewal is under way whose answers are not late: that one has not failed, and what the
+    /// next one comes to says all.
+    fn is_overtaken(&mut self, id: LeaseId, now: Moment) {
+        let timeout = self.settings.timeout;
+        let is_early = |lease: &&mut Lease| {
+            lease.extending == Extending::Renewal && now < lease.asked_at.after(timeout)
+        };
+        if let Some(lease) = self.leases.get_mut(id).filter(is_early) {
+            lease.extending = Extending::Nothing;
+            if cfg!(any(test, feature = "_renewals")) {
+                self.tell(id, &|_| Event::Overtaken(id));
+            }
         }
     }
 
@@ -285,11 +301,15 @@ impl Machine {
                 let ttl = lease.term.ttl();
                 let failed = lease.failed;
                 lease.failed = failed.saturating_add(1);
+                let is_asked_again = lease.extending == Extending::HolderAgain;
                 self.has_failed(id);
                 let random = (self.settings.random)();
                 let retry = retry_at(now, failed, ttl, until, random).unwrap_or(until);
                 self.plan(id, retry);
                 self.wake(id);
+                if is_asked_again {
+                    self.extend_now(id, now);
+                }
             }
             Extension::Open => {}
         }

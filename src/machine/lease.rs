@@ -578,7 +578,7 @@ pub(crate) struct Entry {
     pub(crate) is_known: bool,
     /// It knows of nobody before it.
     pub(crate) is_first: bool,
-    /// A server has told that something happened to the lock.
+    /// Something happened to the lock since its last question was put, as a server has told, or as this process has done.
     pub(crate) is_told: bool,
     /// When all servers were asked last.
     pub(crate) all_asked_at: Moment,

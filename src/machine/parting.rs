@@ -41,7 +41,9 @@ impl Machine {
         let delay = Some(life.max(lease.key_life()));
         lease.bounded = Bounded::new(Bounds { lock_delay: delay, ..Bounds::default() });
         (lease.kind, lease.words, lease.asked_at) = (kind, words, now);
+        let names = lease.names.clone();
         self.lets_go(id, now);
+        self.stays_taken(names.lock(), now);
         true
     }
 
@@ -56,6 +58,7 @@ impl Machine {
             }
         }
         self.give_back(id, now);
+        self.call_next(id, now);
     }
 }
 

@@ -185,9 +185,7 @@ impl Machine {
         lease.wake_all(&mut self.effects);
         if lease.is_kept() {
             self.give_back(id, now);
-            if state.is_some() {
-                self.call_next(id, now);
-            }
+            self.call_behind(id, state.is_some(), now);
         }
         self.end_if_clear(id);
         end == Some(End::HandedOver)

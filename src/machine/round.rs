@@ -29,7 +29,7 @@ impl Machine {
         (lease.asked_at, lease.votes) = (now, Votes::default());
         let replicas = lease.replicas.len();
         if let Some(bid) = lease.bid.bid() {
-            bid.tally = Tally::new(Verdict::Pending);
+            (bid.tally, bid.has_news) = (Tally::new(Verdict::Pending), false);
         }
         let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);

@@ -74,6 +74,8 @@ impl Machine {
         let (granted_at, is_bounded) = (lease.granted_at, lease.bounded.is_some());
         self.happens(id, LeaseEvent::Ended(End::Released), now);
         self.give_back(id, now);
+        // Others may read now, and no server tells this connection of that; the next that waits for all of it is in no queue.
+        self.call_next(id, now);
         let Some(lease) = self.leases.get_mut(other).filter(|_| is_bounded) else { return };
         // How long it may be held counts from the first grant.
         lease.granted_at = granted_at;

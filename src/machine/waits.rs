@@ -112,7 +112,7 @@ impl Machine {
             return;
         };
         let link = &mut links[entry.server];
-        entry.asked_at = now;
+        (entry.asked_at, entry.is_told) = (now, false);
         entry.unanswered_since.get_or_insert(now);
         (lease.asked_at, lease.votes) = (now, Votes::default());
         lease.votes.asked = 1 << entry.at;
@@ -245,15 +245,12 @@ impl Machine {
                     self.is_woken();
                     self.plan(id, from);
                 }
-                Some(Phase::Asking) => self.hurry(id, now),
-                // With the same news the lock may be handed over.
-                Some(Phase::Queued) => {
-                    let entry = self.entry(id).map(|(entry, _)| entry);
-                    if let Some(entry) = entry.filter(|entry| entry.is_first) {
-                        entry.is_told = true;
-                        self.plan(id, now);
-                    }
+                Some(Phase::Asking) => {
+                    self.has_news(id);
+                    self.hurry(id, now);
                 }
+                // With the same news the lock may be handed over.
+                Some(Phase::Queued) => self.first_is_told(id, now),
                 _ => {}
             }
         }

@@ -9,6 +9,8 @@ pub(crate) struct Bid {
     pub(crate) retry: RetryState,
     /// Why the last attempt came to nothing.
     pub(crate) setback: Option<Setback>,
+    /// The lock may be free, by what has happened since the question under way was put.
+    pub(crate) has_news: bool,
 }
 
 /// A request, for as long as it is under way: most leases live longer, and there may be very many of them.

@@ -286,3 +286,39 @@ async fn of_several_that_are_held_at_least_one_that_is_gone_is_lost_and_ends_no_
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::Gone), "{error}");
 }
+
+/// 8 s passed until the next third of its TTL: the server tells no connection of what that has done itself.
+#[tokio::test]
+async fn a_lock_that_stays_taken_goes_to_a_waiter_of_the_same_process_when_its_time_is_over() {
+    let server = RedisServer::start();
+    let locker = connect([server.url()]).await;
+    let request = locker.lock("a").ttl(LONG).hold_at_least(Duration::from_secs(1));
+    let guard = soon("a lock", request.into_future()).await.unwrap();
+    let waiting = locker.lock("a").ttl(LONG).into_future();
+    let waiting = tokio::spawn(async move { waiting.await.unwrap().release().await });
+    eventually("it is in the queue", || server.cli_text(&["EXISTS", "{a}:queue"]) == "1").await;
+    let woken = locker.stats().woken;
+    guard.release().await.unwrap();
+    eventually("it asks", || locker.stats().woken > woken).await;
+    soon("its turn", waiting).await.unwrap().unwrap();
+}
+
+/// Likewise where its question was under way when the lease was given back, and was answered by what was so before.
+#[tokio::test]
+async fn a_lock_that_stays_taken_is_asked_for_again_where_the_question_was_under_way() {
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).command_timeout(Duration::from_secs(15));
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    let request = locker.lock("a").ttl(LONG).hold_at_least(Duration::from_secs(1));
+    let guard = soon("a lock", request.into_future()).await.unwrap();
+    let (held, short) = (locker.clone(), Duration::from_millis(100));
+    // From here on the first question of a request that waits is the queue's.
+    assert!(held.lock("a").wait_at_most(short).await.is_err());
+    server.cli(&["CLIENT", "PAUSE", "300", "ALL"]);
+    let waiting = tokio::spawn(locker.lock("a").ttl(LONG).into_future());
+    eventually("it waits", || locker.stats().waiting == 1).await;
+    let woken = locker.stats().woken;
+    guard.release().await.unwrap();
+    eventually("it asks once more", || locker.stats().woken > woken).await;
+    soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+}

@@ -358,6 +358,25 @@ async fn a_wait_that_is_dropped_lets_the_next_one_in_and_a_shutdown_gives_back()
     until_nothing_is_left(&server).await;
 }
 
+/// The writer had the lock from another of its process, and the next one behind it asked nobody while it read on.
+#[tokio::test]
+async fn the_next_writer_of_a_process_is_in_the_queue_once_the_one_before_it_reads() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let first = take(locker.write("a")).await;
+    let second = spawn(locker.write("a"));
+    until_waiting(&server, 1).await;
+    let third = spawn(locker.write("a"));
+    eventually("both wait", || locker.stats().waiting == 2).await;
+    first.release().await.unwrap();
+    let mut second = joined(second).await;
+    second.downgrade().await.unwrap();
+    until_waiting(&server, 1).await;
+    second.release().await.unwrap();
+    joined(third).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
 /// All keys of a name are in one slot, so each node counts for its own.
 #[cfg(feature = "cluster")]
 #[tokio::test]

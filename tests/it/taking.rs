@@ -221,6 +221,22 @@ async fn a_ticket_is_adopted_once_and_outlives_its_maker() {
     is_adopted(vec![server.url()]).await;
 }
 
+/// 8 s passed until the next third of its TTL: the server tells no connection of what that has done itself.
+#[tokio::test]
+async fn a_waiter_of_the_process_that_made_a_ticket_is_told_of_the_adopters_release() {
+    let server = RedisServer::start();
+    let (first, second) = (connect([server.url()]).await, connect([server.url()]).await);
+    let guard = take(&first, "a").await;
+    let waiting = first.lock("a").into_future();
+    let waiting = tokio::spawn(async move { waiting.await.unwrap().release().await.unwrap() });
+    eventually("it is in the queue", || server.cli_text(&["EXISTS", "{a}:queue"]) == "1").await;
+    let woken = first.stats().woken;
+    let ticket = guard.into_ticket(LONG).await.unwrap();
+    eventually("it asks who has the lock now", || first.stats().woken > woken).await;
+    second.adopt(&ticket).await.unwrap().release().await.unwrap();
+    soon("its turn", waiting).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_quorums_ticket_is_adopted_once_and_outlives_its_maker() {
     let fleet = Fleet::start(3);

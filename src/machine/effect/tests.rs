@@ -43,6 +43,39 @@ fn renewals_that_come_to_something_and_to_nothing_are_told_and_those_of_the_hold
     assert_eq!(bench.machine.take_counts(), Counts { held: -1, ..Counts::default() });
 }
 
+/// Such a renewal was told to have failed, while every server extended the lease.
+#[test]
+fn a_renewal_that_is_under_way_when_the_holder_asks_for_more_has_not_failed() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    grant(&mut bench);
+    bench.pass(Duration::from_millis(3400));
+    let renewal = bench.said(0);
+    assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::Renews(_))]));
+    let round = bench.machine.extend(id, bench.now);
+    for command in &renewal {
+        let is_script = command[0] == "EVALSHA";
+        bench.reply(0, &if is_script { stamp(command) } else { greeting(command, "") });
+    }
+    grant(&mut bench);
+    assert!(matches!(&told(&mut bench)[..], [Effect::Tell(Event::Overtaken(_))]));
+    let context = &std::task::Context::from_waker(std::task::Waker::noop());
+    let is_extended = bench.machine.poll_extended(id, round, &mut None, context);
+    assert_eq!(is_extended, std::task::Poll::Ready(true));
+    // One that nobody overtakes is told as ever.
+    bench.pass(Duration::from_millis(3400));
+    bench.said(0);
+    bench.pass(Duration::from_millis(600));
+    let told = told(&mut bench);
+    assert!(
+        matches!(
+            told[..],
+            [Effect::Tell(Event::Renews(_)), Effect::Tell(Event::RenewalFailed(..)), ..]
+        ),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_refused_request_is_contended_and_waits_until_it_is_forgotten() {
     let mut bench = Bench::connected(1);

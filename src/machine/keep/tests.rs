@@ -275,3 +275,22 @@ fn a_lease_that_has_ended_is_not_extended() {
     bench.reply(0, &stamp(&released[0]));
     assert!(bench.machine.poll_shut_down(&Context::from_waker(Waker::noop())).is_ready());
 }
+
+/// What the first came to was told to both, though the second had asked nobody.
+#[test]
+fn an_extension_behind_one_that_came_to_nothing_is_asked_for_by_itself() {
+    let (mut bench, id) = holds();
+    bench.machine.extend(id, bench.now);
+    let second = bench.machine.extend(id, bench.now);
+    let mut asked = 0;
+    bench.answer(0, |command| {
+        let is_script = command[0] == "EVALSHA";
+        asked += u32::from(is_script);
+        vec![match (is_script, asked) {
+            (true, 1) => error("LOADING Redis is loading the dataset in memory"),
+            (true, _) => stamp(command),
+            _ => greeting(command, ""),
+        }]
+    });
+    assert_eq!((polled(&mut bench, id, second), asked), (Poll::Ready(true), 2));
+}

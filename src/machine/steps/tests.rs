@@ -180,3 +180,40 @@ fn a_lock_that_is_taken_when_the_connection_ends_is_owed() {
     bench.machine.forget(id, bench.now);
     assert_eq!(bench.machine.len(), 1);
 }
+
+/// One that asks for the first time stands in no line, so that the release of another of its process called nobody; it rested
+/// for seconds, as where the server tells of the key.
+#[test]
+fn one_that_was_refused_once_asks_again_soon_whatever_the_server_is_to_tell() {
+    let mut bench = Bench::connected(1);
+    bench.is_told = true;
+    bench.machine.subscribe(bench.now);
+    bench.answer(0, |command| {
+        vec![match &command[0][..] {
+            b"SUBSCRIBE" => {
+                let channel = Frame::Bulk(command[1].clone());
+                Frame::Push([bulk("subscribe"), channel, Frame::Integer(1)].into())
+            }
+            b"ECHO" => bulk(&command[1]),
+            _ => ok(),
+        }]
+    });
+    let holder = request(&mut bench);
+    reply(&mut bench, 0, COMPARES, &[Frame::Null]);
+    reply(&mut bench, 0, TAKES, &[ok(), Frame::Null, time()]);
+    reply(&mut bench, 0, BEGINS, &[ok(), ok()]);
+    let id = request_of(&IN_STEPS, &mut bench, b"a", Wait::Forever, Bounds::default());
+    reply(&mut bench, 0, TAKES, &[Frame::Null, Frame::Null, time()]);
+    let looked = bench.said(0);
+    assert_eq!(asked(&looked), ["CLIENT CACHING", "GET a", "PTTL a"]);
+    bench.machine.release(holder, bench.now);
+    let mut said = [ok(), bulk("x"), Frame::Integer(60_000)].into_iter();
+    for command in looked {
+        let is_seal = command[0] == "ECHO";
+        let frame = if is_seal { bulk(&command[1]) } else { said.next().unwrap() };
+        bench.reply(0, &frame);
+    }
+    let lease = bench.machine.leases.get(id).unwrap();
+    assert!(matches!(lease.phase, Phase::Resting { .. }), "{:?}", lease.phase);
+    assert!(lease.due.since(bench.now) < Duration::from_millis(200), "{:?}", lease.due);
+}

@@ -1,8 +1,10 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::super::tests::{Bench, bulk, greeting, request, request_of, stamp};
-use super::super::{FENCED, Kind, Refusal};
+use bytes::Bytes;
+
+use super::super::tests::{Bench, bulk, greeting, request, request_of, settings, stamp};
+use super::super::{FENCED, Kind, Login, Refusal};
 use super::*;
 use crate::policy::{Bounds, Wait};
 
@@ -57,4 +59,51 @@ fn a_release_of_this_process_is_news_to_one_that_rests_for_its_pause() {
     assert!(bench.now < from);
     bench.machine.release(holder, bench.now);
     assert_eq!(bench.machine.leases.get(waiting).unwrap().due, from);
+}
+
+/// Likewise where the question was answered before that, which came behind it on the same connection: it rested for seconds,
+/// as where the server tells of the key.
+#[test]
+fn what_this_process_gives_back_is_news_to_one_whose_question_is_under_way() {
+    is_news(true, |bench, [holder, _]| bench.machine.release(holder, bench.now));
+    // An attempt that may have come to a lease, and is dropped.
+    is_news(false, |bench, [holder, _]| _ = bench.machine.forget(holder, bench.now));
+    // Another part of the request keeps all locks by now.
+    is_news(true, |bench, [_, it]| bench.machine.tell_kind(it, Box::default(), bench.now));
+}
+
+fn is_news(is_granted: bool, happens: fn(&mut Bench, [LeaseId; 2])) {
+    let mut bench = Bench::new(1, settings(1));
+    bench.is_told = true;
+    let reply = |command: &[Bytes]| match &command[0][..] {
+        b"SUBSCRIBE" => {
+            let channel = Frame::Bulk(command[1].clone());
+            Frame::Push([bulk("subscribe"), channel, Frame::Integer(1)].into())
+        }
+        b"EVALSHA" => {
+            let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+            Frame::Array([stamp(command)].into_iter().chain(held).collect())
+        }
+        _ => greeting(command, ""),
+    };
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![reply(command)]);
+    let ask = |bench: &mut Bench, wait| {
+        request_of(&PASSED_TO_NOBODY, bench, b"a", wait, Bounds::default())
+    };
+    let waiting = ask(&mut bench, Wait::Forever);
+    bench.answer(0, |command| vec![reply(command)]);
+    bench.pass(Duration::from_millis(200));
+    let holder = ask(&mut bench, Wait::Never);
+    if is_granted {
+        bench.answer(0, |command| vec![stamp(command)]);
+    }
+    bench.machine.changed(Some(b"a"), bench.now);
+    assert_eq!(bench.machine.leases.get(waiting).unwrap().phase, Phase::Asking);
+    let asked = bench.said(0);
+    happens(&mut bench, [holder, waiting]);
+    asked.iter().for_each(|command| bench.reply(0, &reply(command)));
+    let lease = bench.machine.leases.get(waiting).unwrap();
+    let Phase::Resting { from, .. } = lease.phase else { panic!("{:?}", lease.phase) };
+    assert_eq!(lease.due, from);
 }
