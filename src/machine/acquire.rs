@@ -428,13 +428,13 @@ impl Machine {
         let random = self.settings.random;
         let Self { leases, lines, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        // One that did not stand in the line yet has heard of nothing that this process did.
-        let is_called = lines.has_ask(&lease.names, id);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
         let watched = lease.votes.watched;
         let is_held =
             |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
-        let is_watched = is_read && is_called && lease.said.iter().any(is_held);
+        // One that did not stand in the line yet has heard of nothing that this process did.
+        let is_watched =
+            is_read && lease.said.iter().any(is_held) && lines.has_ask(&lease.names, id);
         // One that has no other attempt needs none.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {
