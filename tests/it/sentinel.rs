@@ -376,6 +376,21 @@ async fn a_login_at_a_sentinel_is_renewed_by_a_provider_that_takes_its_time() {
     eventually("it logs in again", || sentinel.accepted() >= 3).await;
 }
 
+#[tokio::test]
+async fn where_the_runtime_has_ended_the_master_is_named_and_no_sentinel() {
+    let server = RedisServer::start();
+    let sentinel = sentinel_that_names(server.port(), 1);
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let connecting = runtime.spawn(async move { Locker::connect(&url).await });
+    let locker = soon("it connects", connecting).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || drop(runtime)).await.unwrap();
+    let refused = soon("an error", locker.lock("a").into_future()).await;
+    let error = refused.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(&format!("{}: the tokio runtime", server.address())), "{error}");
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
 }
