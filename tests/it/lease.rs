@@ -309,7 +309,7 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
 }
 
 /// Polls on this thread, which no runtime knows of.
-fn outside_of_a_runtime<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn outside_of_a_runtime<T>(future: impl Future<Output = T>) -> T {
     struct Unparks(Thread);
     impl Wake for Unparks {
         fn wake(self: Arc<Self>) {
