@@ -39,7 +39,7 @@ impl Builder {
         let front = self.driven(machine, servers);
         #[cfg(feature = "sentinel")]
         if let Some(watch) = watch {
-            drop(clock::spawn(watch.follow(Arc::downgrade(&front.driver))));
+            watch.begin_to_follow(&front.driver);
         }
         #[cfg(feature = "cluster")]
         if let Some(keeper) = Keeper::of(&front.driver) {

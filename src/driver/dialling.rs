@@ -16,12 +16,13 @@ impl Shared {
             self.look_again();
         }
         let (shared, turn) = (Arc::downgrade(self), self.lock().wires[link].turn);
-        drop(clock::spawn_on(&self.runtime, async move {
+        let dialling = clock::spawn_on(&self.runtime, async move {
             let dialled = dial(&shared, link, within).await;
             if let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) {
                 shared.note_dialled(link, turn, dialled);
             }
-        }));
+        });
+        self.lock().wires[link].dial = Some(dialling.abort_handle());
     }
 
     fn note_dialled(&self, link: usize, turn: u32, dialled: Result<Opened<Halves>, Unopened>) {
@@ -42,12 +43,21 @@ impl Shared {
                 Ok(ready)
             }
             Err(Unopened { fault, why }) => {
-                wire.why = why;
+                (wire.why, wire.dial) = (why, None);
                 Err(fault)
             }
         };
         state.dialled.push((link, dialled));
         state.call_task();
+    }
+}
+
+impl Wire {
+    /// What it would come to is nothing any more.
+    pub(super) fn end_dial(&mut self) {
+        if let Some(dial) = self.dial.take() {
+            dial.abort();
+        }
     }
 }
 

@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{unconstrained, yield_now};
+use tokio::task::{AbortHandle, unconstrained, yield_now};
 use tokio::time::Sleep;
 
 pub(crate) use self::servers::Servers;
@@ -113,6 +113,8 @@ struct Wire {
     is_again: bool,
     /// Counts ends that the machine has made: what was dialled before one counts no more.
     turn: u32,
+    /// The last dial, if it has not led to the socket: it may hang for long.
+    dial: Option<AbortHandle>,
 }
 
 impl Shared {
@@ -261,14 +263,11 @@ impl Shared {
 /// that.
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.look_again();
-        #[cfg(feature = "cluster")]
-        if let Some(nodes) = &self.servers.nodes {
-            nodes.are_left();
-        }
+        self.servers.are_left();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
         for (link, wire) in state.wires.iter_mut().enumerate() {
+            wire.end_dial();
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));
             // Also here, as nobody may drive the runtime any more.
@@ -301,6 +300,7 @@ impl State {
             if let Effect::Close(link, _) = effect {
                 let wire = &mut wires[*link];
                 wire.turn = wire.turn.wrapping_add(1);
+                wire.end_dial();
                 dialled.retain(|(dialled, _)| dialled != link);
                 let Some(writer) = wire.writer.take() else { continue };
                 closed.push(*link);

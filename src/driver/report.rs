@@ -34,7 +34,7 @@ impl Shared {
     pub(crate) fn report(&self, id: LeaseId) -> Report {
         let state = self.lock();
         if !state.is_driven {
-            return self.servers.undriven();
+            return self.servers.undriven(&state.machine);
         }
         self.servers.report(&state.machine, id, &|link| state.wires[link].why.clone())
     }
@@ -144,11 +144,10 @@ impl Servers {
     }
 
     /// Nobody can ask any of them.
-    fn undriven(&self) -> Report {
+    fn undriven(&self, machine: &Machine) -> Report {
         let reason = Reason::NoConnection(OpenError::RuntimeGone);
-        let servers =
-            self.endpoints.iter().map(|endpoint| unmet(endpoint.address.to_string(), &reason));
-        Report { servers: servers.collect() }
+        let named = |link| unmet(machine.address(link).to_owned(), &reason);
+        Report { servers: (0..self.endpoints.len()).map(named).collect() }
     }
 
     /// Those that have no connection.

@@ -136,9 +136,15 @@ impl Watch {
         Ok((machine, servers, Some(watch)))
     }
 
+    /// Does [`Watch::follow`] in a task of its own, which ends with the driver.
+    pub(crate) fn begin_to_follow(self, driver: &Arc<Shared>) {
+        let service = Arc::clone(&self.service);
+        service.is_followed_by(clock::spawn(self.follow(Arc::downgrade(driver))).abort_handle());
+    }
+
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is
     /// there.
-    pub(crate) async fn follow(mut self, driver: Weak<Shared>) {
+    async fn follow(mut self, driver: Weak<Shared>) {
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(serves) = driver.upgrade().map(|it| it.look(|machine| machine.serves(0)))

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
+use tokio::runtime::Handle;
 
 use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
@@ -65,6 +66,12 @@ impl Site {
     /// A timer, wherever the caller is.
     pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Unpin + use<> {
         self.engine.sleep(time)
+    }
+
+    /// Whether nothing would end a sleep at its time, nor answer what is asked: the caller is on no runtime, and the locker's
+    /// has ended.
+    pub(super) fn is_deserted(&self) -> bool {
+        Handle::try_current().is_err() && self.engine.driver.look(|machine| machine.is_undriven)
     }
 
     /// The output of `future`, if it is ready within `limit`.

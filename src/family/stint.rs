@@ -92,7 +92,7 @@ impl<'a> Stint<'a> {
                 First::Other(output) => return Ok(output),
             }
             let asked_at = clock::now();
-            if asked_at >= self.deadline {
+            if asked_at >= self.deadline || self.site.is_deserted() {
                 return Err(self.site.lost(Loss::Expired));
             }
             let over = reached(self.site, self.deadline);
@@ -139,8 +139,10 @@ impl<'a> Stint<'a> {
             }
             let (now, random) = (clock::now(), clock::random_bits());
             match retry_at(now, failed, span, until, random) {
-                Some(again) => self.site.sleep(again.since(now)).await,
-                None => return Err(self.site.unserved(failures)),
+                Some(again) if !self.site.is_deserted() => {
+                    self.site.sleep(again.since(now)).await;
+                }
+                _ => return Err(self.site.unserved(failures)),
             }
             failed += 1;
         }

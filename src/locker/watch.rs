@@ -91,7 +91,8 @@ impl LockWatch {
     /// # Errors
     ///
     /// As [`Locker::inspect`]; if no server answers, once: the next call waits until servers answer, or
-    /// fail in another way. [`ShutDown`](crate::ErrorKind::ShutDown) after [`Locker::shutdown`].
+    /// fail in another way. [`ShutDown`](crate::ErrorKind::ShutDown) after [`Locker::shutdown`], and
+    /// [`Misuse`](crate::ErrorKind::Misuse) after the end of the runtime on which the locker lives, each time.
     ///
     /// # Cancel safety
     ///
@@ -164,7 +165,8 @@ impl LockWatch {
 
     /// Whether no later look can go otherwise.
     pub(super) fn is_over(&self, error: &Error) -> bool {
-        error.kind() == ErrorKind::ShutDown || self.onlooker.is_err()
+        let is_deserted = || self.locker.engine.driver.look(|machine| machine.is_undriven);
+        error.kind() == ErrorKind::ShutDown || self.onlooker.is_err() || is_deserted()
     }
 
     /// The lock at the next look.

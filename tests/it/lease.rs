@@ -309,7 +309,7 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
 }
 
 /// Polls on this thread, which no runtime knows of.
-fn outside_of_a_runtime<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn outside_of_a_runtime<T>(future: impl Future<Output = T>) -> T {
     struct Unparks(Thread);
     impl Wake for Unparks {
         fn wake(self: Arc<Self>) {
@@ -367,6 +367,29 @@ fn what_is_asked_outside_of_a_runtime_after_the_end_of_the_lockers_ends_at_once(
         extended.release().await.unwrap_err();
         assert!(left.iter().any(|it| it.name == "extended"), "{left:?}");
     });
+}
+
+/// Nobody renews its lease then, and nothing would end a pause between two tries.
+#[cfg(feature = "family")]
+#[test]
+fn work_that_is_done_once_outside_of_a_runtime_ends_with_the_lockers() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let request = ours.idempotent("a", "", TTL).ttl(60 * TTL);
+        let begun = tell.clone();
+        let worked = outside_of_a_runtime(request.run(async |_| {
+            begun.send(None).unwrap();
+            std::future::pending::<Result<&str, ()>>().await
+        }));
+        tell.send(worked.map(|_| ()).map_err(|error| error.kind()).err()).unwrap();
+    });
+    let told = || told.recv_timeout(TTL / 3).unwrap();
+    assert_eq!(told(), None, "it did not begin");
+    drop(runtime);
+    assert_eq!(told(), Some(ErrorKind::Lost));
 }
 
 /// Its timer is one of the runtime that ends.

@@ -376,6 +376,44 @@ async fn a_login_at_a_sentinel_is_renewed_by_a_provider_that_takes_its_time() {
     eventually("it logs in again", || sentinel.accepted() >= 3).await;
 }
 
+#[tokio::test]
+async fn where_the_runtime_has_ended_the_master_is_named_and_no_sentinel() {
+    let server = RedisServer::start();
+    let sentinel = sentinel_that_names(server.port(), 1);
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let connecting = runtime.spawn(async move { Locker::connect(&url).await });
+    let locker = soon("it connects", connecting).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || drop(runtime)).await.unwrap();
+    let refused = soon("an error", locker.lock("a").into_future()).await;
+    let error = refused.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(&format!("{}: the tokio runtime", server.address())), "{error}");
+}
+
+/// It hangs, and its answer and a dial may take long.
+#[tokio::test]
+async fn a_sentinel_is_left_with_the_last_handle() {
+    let (server, hangs) = (RedisServer::start(), Arc::new(AtomicBool::new(false)));
+    let (port, told) = (server.port(), Arc::clone(&hangs));
+    let sentinel = ScriptedServer::start(move |command| match told.load(Ordering::SeqCst) {
+        true => Action::Silence,
+        false => as_a_sentinel(command, (port, 1)),
+    });
+    let proxy = FaultProxy::start(sentinel.address());
+    let url = format!("redis-sentinel://{}/{SERVICE}", proxy.address());
+    let an_hour = Duration::from_secs(3600);
+    let builder = Locker::builder().node(url).command_timeout(an_hour).connect_timeout(an_hour);
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    hangs.store(true, Ordering::SeqCst);
+    let is_question = |command: &Command| command.is(&["SENTINEL", "MASTER"]);
+    let asked = || sentinel.commands().iter().filter(|command| is_question(command)).count();
+    let before = asked();
+    eventually("it is asked in vain", || asked() > before).await;
+    drop(locker);
+    eventually("it is hung up on", || proxy.open() == 0).await;
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
 }

@@ -8,6 +8,8 @@ use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
+use crate::lease::outside_of_a_runtime;
+
 /// So long that no key is ever free because of it.
 const TTL: Duration = Duration::from_secs(3600);
 
@@ -295,4 +297,25 @@ async fn a_foreign_key_where_a_queue_would_be_hides_no_lock() {
     let view = locker.inspect("a").await.unwrap();
     assert_eq!((view.state, view.waiting), (LockState::Held, 0));
     guard.release().await.unwrap();
+}
+
+/// Outside of a runtime there is no timer then, by which it would rest between two looks.
+#[test]
+fn a_watch_says_each_time_that_the_runtime_of_its_locker_has_ended() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut watch = runtime.block_on(Locker::connect(&server.url())).unwrap().watch("a");
+    drop(runtime);
+    // In a thread: a watch that never rests gives nobody a turn.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..2 {
+            let error = outside_of_a_runtime(watch.changed()).unwrap_err();
+            tell.send(error.to_string()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let error = told.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert!(error.contains("the tokio runtime"), "{error}");
+    }
 }

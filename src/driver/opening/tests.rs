@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use tokio::io::AsyncReadExt;
+
 use super::*;
 use crate::driver::Shared;
 use crate::driver::tests::{
@@ -116,6 +118,25 @@ async fn of_a_name_none_of_whose_addresses_serves_each_is_said() {
     for address in closed {
         assert!(why.contains(&format!("{address}: Connection refused")), "{why}");
     }
+}
+
+/// It accepts connections, and says nothing.
+#[tokio::test]
+async fn a_dial_that_hangs_ends_where_the_link_leads_elsewhere_and_with_the_last_handle() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let shared = connect_within(&url, [AN_HOUR; 2]);
+    let (first, _) = soon("a dial", silent.accept()).await.unwrap();
+    shared.with(|machine, now| machine.moved(0, "elsewhere:1".to_owned(), now, now));
+    ended(first).await;
+    let (second, _) = soon("another dial", silent.accept()).await.unwrap();
+    drop(shared);
+    ended(second).await;
+}
+
+async fn ended(mut connection: tokio::net::TcpStream) {
+    let mut said = Vec::new();
+    soon("an end", connection.read_to_end(&mut said)).await.unwrap();
 }
 
 /// A fleet that comes back at once has each server take long for a handshake.

@@ -22,7 +22,7 @@ use crate::net::open_error::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::streams::Connector;
 use crate::net::tls::Client;
-use crate::net::transport::{Address, GREETING_SHARE, HEAD_START, candidates, open};
+use crate::net::transport::{GREETING_SHARE, HEAD_START, candidates, open};
 use crate::policy::Moment;
 #[cfg(any(test, feature = "credentials"))]
 use crate::policy::relogin_at;
@@ -86,41 +86,45 @@ impl Opening {
         let whole = tls.map_or(self.within, |tls| tls.whole(self.within));
         let dial_within = self.within - self.within / GREETING_SHARE;
         let login = log_in(endpoint, dial_within).await?;
-        let opened = async {
-            let socket = self.dial(&endpoint.address, tls, dial_within).await?;
-            let mut line = Box::new(Line::new(socket, &login, self.dead_after));
-            line.greet(&login).await.map_err(|why| why.or_tls_expected(tls.is_none()))?;
+        let opened = self.open_first(endpoint, tls, dial_within, &login, channels);
+        let left = began_at.after(whole).since(clock::now());
+        timeout(left, pin!(opened)).await.unwrap_or(Err(OpenError::Timeout(whole)))
+    }
+
+    /// Of several addresses of a name, each has a head start before the next, to the end of its greeting: one that is frozen
+    /// accepts connections, too.
+    async fn open_first(
+        &self,
+        endpoint: &Endpoint,
+        tls: Option<&Client>,
+        within: Duration,
+        login: &Login,
+        channels: &[&str],
+    ) -> Result<Box<Line>, OpenError> {
+        let (address, connector) = (&endpoint.address, self.connector.as_ref());
+        let all = candidates(address, connector, within).await.map_err(OpenError::of_dial)?;
+        let open_at = async |at| {
+            let dialled = open(address, at, connector, tls, self.dead_after, within).await;
+            let socket = dialled.map_err(OpenError::of_dial)?;
+            let mut line = Box::new(Line::new(socket, login, self.dead_after));
+            line.greet(login).await.map_err(|why| why.or_tls_expected(tls.is_none()))?;
             // In RESP2 there are no pushes.
             if !line.is_mute {
                 line.subscribe(channels).await?;
             }
             Ok(line)
         };
-        let left = began_at.after(whole).since(clock::now());
-        timeout(left, pin!(opened)).await.unwrap_or(Err(OpenError::Timeout(whole)))
-    }
-
-    /// Of several addresses of a name, each has a head start before the next.
-    async fn dial(
-        &self,
-        address: &Address,
-        tls: Option<&Client>,
-        within: Duration,
-    ) -> Result<Halves, OpenError> {
-        let connector = self.connector.as_ref();
-        let all = candidates(address, connector, within).await.map_err(OpenError::of_dial)?;
-        let dial = |at| open(address, at, connector, tls, self.dead_after, within);
         let (mut untried, mut failed) = (all.into_iter(), Vec::new());
         let mut running: Vec<BoxFuture<'_, _>> = Vec::new();
         loop {
             if let Some(at) = untried.next() {
-                let dialling = dial(at);
-                running.push(Box::pin(async move { (at, dialling.await) }));
+                let opening = open_at(at);
+                running.push(Box::pin(async move { (at, opening.await) }));
             }
             let head_start = if untried.len() == 0 { Duration::MAX } else { HEAD_START };
             match timeout(head_start, pin!(next(&mut running))).await {
-                Ok(Some((_, Ok(socket)))) => return Ok(socket),
-                Ok(Some((at, Err(error)))) => failed.push((at, OpenError::of_dial(error))),
+                Ok(Some((_, Ok(line)))) => return Ok(line),
+                Ok(Some((at, Err(why)))) => failed.push((at, why)),
                 Ok(None) => return Err(OpenError::of_all(&mut failed.into_iter())),
                 Err(_) => {}
             }
@@ -287,3 +291,6 @@ pub(super) fn refused(
     };
     Err(OpenError::Refused { step, error })
 }
+
+#[cfg(test)]
+mod tests;
