@@ -19,6 +19,7 @@ use crate::clock;
 use crate::driver::opening::{Opened, Unopened};
 use crate::driver::servers::login_of;
 use crate::driver::{STALL, Servers};
+use crate::endpoint::Login as Source;
 use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
 use crate::net::fault::Fault as NetFault;
@@ -335,7 +336,7 @@ impl Shared {
         let dial = Dial {
             address: endpoint.address.clone(),
             // The builder refuses a provider.
-            login: login_of(endpoint, endpoint.fixed()),
+            login: login_of(endpoint, endpoint.login.as_ref().and_then(Source::fixed)),
             settings: *self.lock().machine.settings(),
             dead_after: self.servers.dead_after,
             until: clock::now().after(within),

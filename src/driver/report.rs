@@ -106,7 +106,7 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
 }
 
 /// A server that could not be asked, and why.
-pub(super) fn unmet(server: String, reason: &Reason) -> ServerReport {
+pub(crate) fn unmet(server: String, reason: &Reason) -> ServerReport {
     ServerReport { server, vote: failed(reason), round_trip: None }
 }
 

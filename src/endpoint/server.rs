@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::percent;
-use crate::endpoint::credentials::{Credentials, Login};
+use crate::endpoint::credentials::Login;
 use crate::net::transport::Address;
 
 /// Where servers listen that nobody has told otherwise.
@@ -20,14 +20,6 @@ pub struct Endpoint {
     pub database: u32,
     /// Whether to connect over TLS; never to a Unix socket.
     pub tls: bool,
-}
-
-#[cfg(any(feature = "blocking", not(any(test, feature = "credentials"))))]
-impl Endpoint {
-    /// The credentials that its URL has.
-    pub(crate) fn fixed(&self) -> Option<&Credentials> {
-        self.login.as_ref().and_then(Login::fixed)
-    }
 }
 
 /// As a `redis` URL without the password.

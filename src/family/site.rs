@@ -13,7 +13,8 @@ use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
 use crate::api::Locker as Front;
 use crate::clock;
-use crate::error::{Error, Kind, Report, ServerReport, Vote};
+use crate::driver::report::unmet;
+use crate::error::{Error, Kind, Report};
 use crate::machine::Script;
 use crate::names::{InvalidName, Key, Names};
 use crate::net::reason::Reason;
@@ -281,11 +282,7 @@ impl Site {
 
     /// No server gave a usable answer: each of these, why not.
     pub(super) fn unserved(&self, failures: impl IntoIterator<Item = (usize, Reason)>) -> Error {
-        let failed = |(server, reason): (usize, Reason)| ServerReport {
-            server: self.engine.address(server, &self.names),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        };
+        let failed = |(server, reason)| unmet(self.engine.address(server, &self.names), &reason);
         let report = Report { servers: failures.into_iter().map(failed).collect() };
         self.error(Kind::unserved(&report), report)
     }

@@ -394,7 +394,7 @@ impl Talk {
                 let to = self.slots.pop_front().expect("it is there").to;
                 self.pending.push_back(Reply { to, frame, form: Form::Whole });
             } else if self.told.is_confirmed_by(&frame) {
-                // An error in its place was another's: seed 17733303 of the simulation.
+                // An error in its place was another's.
                 return Err(Fault::Misplaced);
             } else {
                 proved.push(Reply { to: To::Push, frame, form: Form::Whole });

@@ -12,7 +12,7 @@ use crate::policy::{line_of, names_eval};
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError(Arc<Said>);
 
-/// Shared: an error goes through many hands, and each of them would know how to drop all of this.
+/// Shared: an error goes through many hands.
 #[derive(Clone, PartialEq, Eq)]
 struct Said {
     code: Code,

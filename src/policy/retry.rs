@@ -25,9 +25,6 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
 /// says so when it is awaited.
 ///
-/// These are only numbers: nothing is sent or held, and nothing about cancelling a request depends
-/// on them.
-///
 /// ```
 /// use std::time::Duration;
 /// use leasehold::Retry;

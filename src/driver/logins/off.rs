@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::Shared;
 use super::servers::login_of;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Login as Source};
 use crate::machine::Login;
 use crate::net::open_error::OpenError;
 
 pub(super) fn log_in(endpoint: &Endpoint, _: Duration) -> Ready<Result<Login, OpenError>> {
-    ready(Ok(login_of(endpoint, endpoint.fixed())))
+    ready(Ok(login_of(endpoint, endpoint.login.as_ref().and_then(Source::fixed))))
 }
 
 #[allow(clippy::unused_self, reason = "as where the feature is on")]
