@@ -17,7 +17,7 @@ use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::nodes::Nodes;
-use super::{Servers, Shared, report};
+use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::cluster::host_port::HostPort;
@@ -354,6 +354,6 @@ fn refusal((asked, why): &Unheard) -> Option<String> {
 }
 
 fn unmet(unheard: Vec<Unheard>) -> Error {
-    let servers = unheard.into_iter().map(|(server, reason)| report::unmet(server, &reason));
+    let servers = unheard.into_iter().map(|(server, reason)| reason.of_server(server));
     Error::connect(Report { servers: servers.collect() })
 }

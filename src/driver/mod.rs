@@ -6,8 +6,7 @@
 //! Dials with their handshakes, and questions to a provider of credentials, are tasks of their own.
 //!
 //! A handshake is a machine by itself, which a dial drives and then hands over, because nothing less than the whole of it
-//! tells which address of a name serves. A probe in front of it would cost a round trip more, and not find the server that
-//! holds the scripts up; and one handshake after the other on the link would each have to be given up before the next.
+//! tells which address of a name serves.
 
 #[cfg(any(test, feature = "_calls"))]
 mod call;

@@ -105,15 +105,6 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
     }
 }
 
-/// A server that could not be asked, and why.
-pub(crate) fn unmet(server: String, reason: &Reason) -> ServerReport {
-    ServerReport { server, vote: failed(reason), round_trip: None }
-}
-
-fn failed(reason: &Reason) -> Vote {
-    Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
-}
-
 impl Servers {
     /// As [`Shared::report`].
     pub(crate) fn report(&self, machine: &Machine, id: LeaseId, why: Why<'_>) -> Report {
@@ -146,7 +137,7 @@ impl Servers {
     /// Nobody can ask any of them.
     fn undriven(&self, machine: &Machine) -> Report {
         let reason = Reason::NoConnection(OpenError::RuntimeGone);
-        let named = |link| unmet(machine.address(link).to_owned(), &reason);
+        let named = |link| reason.of_server(machine.address(link).to_owned());
         Report { servers: (0..self.endpoints.len()).map(named).collect() }
     }
 
@@ -203,7 +194,7 @@ impl Servers {
             Said::Kept(Kept::Stale) => Vote::Stale,
             Said::Kept(Kept::NotOwned) => Vote::NotOwned,
             Said::Pending => Vote::Pending,
-            _ => failed(&self.reason(said, refusal, why)),
+            _ => self.reason(said, refusal, why).vote(),
         }
     }
 

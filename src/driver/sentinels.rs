@@ -20,7 +20,6 @@ use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known};
-use super::report::unmet;
 use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
@@ -232,7 +231,7 @@ impl Watch {
             let asked = async move {
                 let word = sentinel.ask(name).await;
                 let address = &sentinel.endpoint.address;
-                word.map_err(|why| unmet(address.to_string(), &Reason::NoConnection(why)))
+                word.map_err(|why| Reason::NoConnection(why).of_server(address.to_string()))
             };
             Box::pin(asked) as BoxFuture<'_, _>
         };

@@ -13,7 +13,6 @@ use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
 use crate::api::Locker as Front;
 use crate::clock;
-use crate::driver::report::unmet;
 use crate::error::{Error, Kind, Report};
 use crate::machine::Script;
 use crate::names::{InvalidName, Key, Names};
@@ -282,7 +281,9 @@ impl Site {
 
     /// No server gave a usable answer: each of these, why not.
     pub(super) fn unserved(&self, failures: impl IntoIterator<Item = (usize, Reason)>) -> Error {
-        let failed = |(server, reason)| unmet(self.engine.address(server, &self.names), &reason);
+        let failed = |(server, reason): (usize, Reason)| {
+            reason.of_server(self.engine.address(server, &self.names))
+        };
         let report = Report { servers: failures.into_iter().map(failed).collect() };
         self.error(Kind::unserved(&report), report)
     }

@@ -75,10 +75,10 @@ impl To {
         matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
     }
 
-    /// Whether it answers a login, or what was sent beside one.
+    /// Whether it answers a login, or what is sent beside one, as in an interview.
     fn is_of_login(self) -> bool {
         match self {
-            Self::Handshake { .. } => true,
+            Self::Handshake { .. } | Self::Nobody => true,
             #[cfg(any(test, feature = "credentials"))]
             Self::Login => true,
             _ => false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fault::Fault;
 use super::open_error::OpenError;
 use super::refusal::{Code, ServerError};
-use crate::error::FailureKind;
+use crate::error::{FailureKind, ServerReport, Vote};
 use crate::policy::Units;
 use crate::policy::fitness::Unfit;
 
@@ -47,6 +47,15 @@ impl Reason {
     #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
+    }
+
+    /// What is told of a server that could not be asked.
+    pub(crate) fn of_server(&self, server: String) -> ServerReport {
+        ServerReport { server, vote: self.vote(), round_trip: None }
+    }
+
+    pub(crate) fn vote(&self) -> Vote {
+        Vote::Failed { kind: self.kind(), reason: self.to_string() }
     }
 
     /// The party at fault, and whether trying again can help.
