@@ -1,7 +1,5 @@
-//! The TTL that fits how long leases are held and how long their renewals take.
-//!
-//! A TTL is a bargain: the longer it is, the longer everybody waits for a holder that died; the
-//! shorter, the more renewals there are, and the less time one that failed has to be repeated.
+//! The TTL that fits how long leases are held and how long their renewals take: the longer it is, the longer everybody waits
+//! for a holder that died; the shorter, the more renewals there are.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -93,6 +93,13 @@ impl Shared {
         Timer { of, timer: timer(time) }
     }
 
+    /// Whether nothing ends a sleep at its time, nor answers what is asked: the caller is on no runtime, and the locker's has
+    /// ended.
+    #[cfg(any(test, feature = "election", feature = "family", feature = "groups"))]
+    pub(crate) fn is_deserted(&self) -> bool {
+        Handle::try_current().is_err() && !self.lock().is_driven
+    }
+
     /// The output of `future`, if it is ready within `limit`.
     pub(crate) async fn timeout<F: Future + Unpin>(
         self: &Arc<Self>,

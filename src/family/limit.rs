@@ -16,6 +16,7 @@ use super::site::{Failures, Site};
 use crate::clock;
 use crate::error::Error;
 use crate::machine::Script;
+use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::policy::{Moment, Units};
 use crate::race::next;
@@ -199,7 +200,7 @@ impl RateLimit {
     ///
     /// # Errors
     ///
-    /// As [`RateLimit::reserve`].
+    /// As [`RateLimit::reserve`]; and where the caller is on no runtime, and that of the locker ends meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -226,6 +227,10 @@ impl RateLimit {
             Said::Taken { starts_in, left, .. } => {
                 if !starts_in.is_zero() {
                     self.site.sleep(starts_in).await;
+                    if self.site.is_deserted() {
+                        let ended = Reason::NoConnection(OpenError::RuntimeGone);
+                        return Err(self.site.unserved([(0, ended)]));
+                    }
                 }
                 Ok(Allowance::Allowed { left })
             }

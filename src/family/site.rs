@@ -7,7 +7,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
-use tokio::runtime::Handle;
 
 use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
@@ -68,10 +67,9 @@ impl Site {
         self.engine.sleep(time)
     }
 
-    /// Whether nothing would end a sleep at its time, nor answer what is asked: the caller is on no runtime, and the locker's
-    /// has ended.
+    /// Whether a sleep ends before its time, and nobody is asked any more.
     pub(super) fn is_deserted(&self) -> bool {
-        Handle::try_current().is_err() && self.engine.driver.look(|machine| machine.is_undriven)
+        self.engine.driver.is_deserted()
     }
 
     /// The output of `future`, if it is ready within `limit`.

@@ -1,6 +1,4 @@
 //! Whether a server may take part in a quorum, judged from its INFO once per connection.
-//!
-//! Pure: the text of INFO, the rules and the moments come in as arguments.
 
 use std::fmt;
 use std::time::Duration;

@@ -29,8 +29,6 @@
 //!   it may have stood still and go on, or be cut off from them and from this client alone. Only one
 //!   that refuses connections, and is down for a Sentinel, is a process that has ended. So a master
 //!   whose host is gone costs that second and [`SETTLING`] more than one that was killed.
-//!
-//! Pure: words, roles and moments come in as arguments, what to do next comes out.
 
 use std::time::Duration;
 

@@ -19,8 +19,7 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// after each third of the TTL, at least every 10 s, and at least every second where there are several servers.
 ///
 /// The timer rounds delays below a millisecond up to one. The default is [`Retry::exponential`] from 4
-/// ms to 128 ms, with no limit on attempts: most locks are held briefly, and polling should cost the
-/// server little.
+/// ms to 128 ms, with no limit on attempts.
 ///
 /// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
 /// says so when it is awaited.

@@ -89,6 +89,10 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
     loop {
         let mut pause = FIRST_LOOK;
         while !front.driver.look(|machine: &mut Machine| machine.rests(id)) {
+            if front.driver.is_deserted() {
+                // The request has ended by that.
+                std::future::pending::<()>().await;
+            }
             front.sleep(pause).await;
             pause = FIRST_TURN.min(2 * pause);
         }

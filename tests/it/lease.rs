@@ -392,6 +392,23 @@ fn work_that_is_done_once_outside_of_a_runtime_ends_with_the_lockers() {
     assert_eq!(told(), Some(ErrorKind::Lost));
 }
 
+/// Likewise: the tokens are not there before their time.
+#[cfg(feature = "family")]
+#[test]
+fn tokens_that_are_waited_for_outside_of_a_runtime_are_not_there_when_the_lockers_ends() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    let limit =
+        ours.limit("a", leasehold::limits::Rate::new(1, Duration::from_secs(3600)).burst(1));
+    assert!(runtime.block_on(limit.wait(1, Duration::ZERO)).unwrap().is_allowed());
+    let waiting = thread::spawn(move || outside_of_a_runtime(limit.wait(1, 61 * TTL)));
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
+    drop(runtime);
+    let error = waiting.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("runtime"), "{error}");
+}
+
 /// Its timer is one of the runtime that ends.
 #[test]
 fn a_shutdown_that_waits_outside_of_a_runtime_ends_with_the_lockers() {
