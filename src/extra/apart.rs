@@ -13,7 +13,6 @@
 //! accepted, and then another is proposed. So one token is above all that were issued for any of the locks.
 //!
 //! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: a waiter asks again and again.
-//! Order is a courtesy.
 
 use leasehold_resp::Decimal;
 

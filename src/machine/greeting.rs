@@ -88,7 +88,9 @@ impl Handshake {
 
     fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
         let mut talk = Talk::of_handshake((settings.random)(), settings.limits);
-        talk.password.clone_from(&login.password);
+        if let Some(password) = &login.password {
+            talk.secrets.hide(password);
+        }
         Self {
             talk,
             login,

@@ -36,7 +36,7 @@ impl Machine {
         let (Some(login), Some(auth)) = (login, login.and_then(Login::auth)) else {
             return self.logged_in(server, None, now);
         };
-        link.talk.password.clone_from(&login.password);
+        link.talk.secrets.hide(login.password.as_deref().unwrap_or_default());
         link.talk.write(&auth, Place::Any, To::Login, now);
         if let Some(renewal) = &mut link.talk.renewal {
             renewal.lasts = login.lasts;

@@ -11,8 +11,7 @@
 //! only where the fourth was done. Why that is enough: an owner is let in at most once between its last `NX` and its proof,
 //! because both are on one connection, in this order; and nobody else can write the owner's value. So the owner had the lock
 //! without a gap when the token was minted. Owners that held it before had minted before, and owners that hold it later read a counter that this token
-//! has raised. `MULTI` would add nothing: it runs all that it has whatever the first of them answers, and a token cannot be made
-//! of what another command in it reads. `policy/model/steps.rs` searches this.
+//! has raised. `policy/model/steps.rs` searches this.
 //!
 //! Where the counter has changed since it was read, it is read again. An owner that asks once more, as a server is late, does
 //! not take the lock again: it mints, and proves that the first question has taken it.

@@ -22,7 +22,7 @@ use super::session::Fault;
 use super::session::Renewal;
 use super::session::Step as Greeting;
 use super::session::{Subscription, Told};
-use crate::policy::secrets::tamed;
+use crate::policy::secrets::Secrets;
 use crate::policy::{Code, Moment};
 
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
@@ -158,8 +158,7 @@ pub(super) struct Talk {
     pub(super) greeted_in: Duration,
     /// What the server has refused, for want of a right, where no caller is told; in the handshake, in which step.
     pub(super) denied: Option<(Option<Greeting>, Bytes)>,
-    /// That a login was last sent with.
-    pub(super) password: Option<String>,
+    pub(super) secrets: Secrets,
     /// When the server is left, which has said that it is a replica.
     pub(super) leave_at: Option<Moment>,
     #[cfg(any(test, feature = "credentials"))]
@@ -201,7 +200,7 @@ impl Talk {
             out: BytesMut::new(),
             greeted_in: Duration::ZERO,
             denied: None,
-            password: None,
+            secrets: Secrets::default(),
             leave_at: None,
             #[cfg(any(test, feature = "credentials"))]
             renewal: None,
@@ -405,8 +404,7 @@ impl Talk {
             return if rules::is_let_pass() { Ok(true) } else { Err(Fault::Misplaced) };
         };
         let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-            let password = self.password.as_deref().filter(|_| slot.to.is_of_login());
-            if let Some(tamed) = tamed(text, password) {
+            if let Some(tamed) = self.secrets.tamed(text, slot.to.is_of_login()) {
                 *text = tamed.into();
             }
             let text = text.clone();

@@ -26,8 +26,7 @@
 //!   there at once, and are lost if it has never heard of them. So it is given by a client that begins
 //!   where a Sentinel has changed its master only just now, whatever the others say.
 //! - A server may be a master where it says so, and where it is silent, though Sentinels call it down:
-//!   it may have stood still and go on, or be cut off from them and from this client alone. Only one
-//!   that refuses connections, and is down for a Sentinel, is a process that has ended. So a master
+//!   it may have stood still and go on, or be cut off from them and from this client alone. So a master
 //!   whose host is gone costs that second and [`SETTLING`] more than one that was killed.
 
 use std::time::Duration;

@@ -23,14 +23,6 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 ///
 /// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
 /// says so when it is awaited.
-///
-/// ```
-/// use std::time::Duration;
-/// use leasehold::Retry;
-///
-/// let retry = Retry::linear(Duration::from_millis(20), Duration::from_secs(1)).attempts(50);
-/// # let _ = retry;
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a retry policy does nothing until a request uses it"]
 pub struct Retry {

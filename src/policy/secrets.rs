@@ -1,23 +1,25 @@
-//! What a server says in an error, before anybody here sees it: no more than people read, and nothing of a password.
+//! What a server says in an error, before anybody here sees it: no more than people read, and nothing of our passwords.
 //!
-//! Servers repeat what they do not understand, and so does what stands between: an error that answers a login may have the
-//! password in it, or its beginning.
+//! Servers repeat what they do not understand, or the beginning of that, and what stands between may repeat anything.
+
+use std::collections::VecDeque;
 
 use super::Code;
 use super::parts::find;
 
 /// Servers say what is wrong in less; what is kept of a longer text is its beginning.
 const TEXT_BYTES_MAX: usize = 1024;
-/// A text that repeats a password and is cut has at least this of its beginning.
+/// A text that repeats a login and is cut has at least this of a password's beginning.
 const BEGINNING_BYTES: usize = 4;
 /// Shortest part of a password, other than its beginning, that is in no text by chance.
 const PART_BYTES: usize = 8;
+/// Where logins are renewed, the last passwords of a connection are hidden: those before have long
+/// ended.
+const SECRETS_MAX: usize = 8;
 
 /// What servers answer to a login by heart. A password that is a word of one shows neither there nor by being hidden.
-const BY_HEART: [&str; 11] = [
+const BY_HEART: [&str; 10] = [
     "NOAUTH Authentication required.",
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-     <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
     "WRONGPASS invalid username-password pair or user is disabled.",
     "WRONGPASS invalid username-password pair",
     "ERR invalid password",
@@ -30,33 +32,61 @@ const BY_HEART: [&str; 11] = [
     "ERR max number of clients reached",
 ];
 
-/// What may be shown in the place of an error's text; none where that may be shown as it is. What it answers had this
-/// password in it, if it had one.
-#[cold]
-pub(crate) fn tamed(text: &[u8], password: Option<&str>) -> Option<Vec<u8>> {
-    let cut = &text[..text.len().min(TEXT_BYTES_MAX)];
-    let repeats = |text| password.is_some_and(|password| has_part(text, password.as_bytes()));
-    if !repeats(cut) || BY_HEART.iter().any(|sentence| sentence.as_bytes() == cut) {
-        // A copy: a slice would keep all of it.
-        return (cut.len() < text.len()).then(|| cut.to_vec());
+/// The passwords of one connection.
+#[derive(Default)]
+pub(crate) struct Secrets(VecDeque<String>);
+
+impl Secrets {
+    /// From here on no error says anything of this password.
+    pub(crate) fn hide(&mut self, secret: &str) {
+        self.0.push_back(secret.to_owned());
+        if self.0.len() > SECRETS_MAX {
+            self.0.pop_front();
+        }
     }
-    let code = Code::of_bytes(cut);
-    let first = cut.split(|byte| *byte == b' ').next().unwrap_or_default();
-    let word = match code {
-        _ if Code::of_bytes(first) == code && !repeats(first) => first,
-        Code::Auth => b"WRONGPASS",
-        Code::Permission => b"NOPERM",
-        Code::Later => b"LOADING",
-        Code::Unsupported => b"NOPROTO",
-        _ => b"ERR",
-    };
-    Some([word, b" (text hidden: it repeats a part of the password)"].concat())
+
+    /// What may be shown in the place of an error's text; none where that may be shown as it is.
+    #[cold]
+    pub(crate) fn tamed(&self, text: &[u8], answers_login: bool) -> Option<Vec<u8>> {
+        let cut = &text[..text.len().min(TEXT_BYTES_MAX)];
+        let repeats = |text| self.0.iter().any(|it| has_part(text, it.as_bytes(), answers_login));
+        let is_by_heart = BY_HEART.iter().any(|sentence| sentence.as_bytes() == cut);
+        if !repeats(cut) || is_by_heart || is_redirect(cut) {
+            // A copy: a slice would keep all of it.
+            return (cut.len() < text.len()).then(|| cut.to_vec());
+        }
+        let code = Code::of_bytes(cut);
+        let first = cut.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let word: &[u8] = match code {
+            _ if Code::of_bytes(first) == code && !repeats(first) => first,
+            Code::Auth => b"WRONGPASS",
+            Code::Permission => b"NOPERM",
+            Code::Later => b"LOADING",
+            Code::Unsupported => b"NOPROTO",
+            _ => b"ERR",
+        };
+        Some([word, b" (text hidden: it repeats a part of the password)"].concat())
+    }
 }
 
-fn has_part(text: &[u8], password: &[u8]) -> bool {
+fn has_part(text: &[u8], password: &[u8], answers_login: bool) -> bool {
     let beginning = &password[..password.len().min(BEGINNING_BYTES)];
-    !beginning.is_empty() && find(text, beginning).is_some()
-        || password.windows(PART_BYTES).any(|part| find(text, part).is_some())
+    if answers_login && !beginning.is_empty() && find(text, beginning).is_some() {
+        return true;
+    }
+    // One that is shorter than that is in any text.
+    password.len() >= BEGINNING_BYTES
+        && password.windows(password.len().min(PART_BYTES)).any(|part| find(text, part).is_some())
+}
+
+/// Whether it is the word of a Cluster's node that another has the key. That is obeyed, and says no
+/// more than an address, which may have a part in common with a password by chance.
+fn is_redirect(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"MOVED ").or(text.strip_prefix(b"ASK "));
+    let parts = text.and_then(|text| Some(text.split_at(find(text, b" ")?)));
+    let Some((slot, [_, address @ ..])) = parts else { return false };
+    let is_of_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]%?".contains(byte);
+    slot.iter().all(u8::is_ascii_digit) && address.iter().all(is_of_address)
 }
 
 #[cfg(test)]

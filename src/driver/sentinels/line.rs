@@ -26,7 +26,7 @@ use crate::net::transport::{GREETING_SHARE, HEAD_START, candidates, open};
 use crate::policy::Moment;
 #[cfg(any(test, feature = "credentials"))]
 use crate::policy::relogin_at;
-use crate::policy::secrets::tamed;
+use crate::policy::secrets::Secrets;
 use crate::race::{next, timeout};
 
 /// How lines are opened.
@@ -48,7 +48,7 @@ pub(super) struct Line {
     out: BytesMut,
     bytes: BytesMut,
     decoder: Decoder,
-    password: Option<String>,
+    secrets: Secrets,
     /// Replies that are to come, and since when the next one is waited for: nothing else that comes is a sign of life.
     open: usize,
     waits_since: Moment,
@@ -134,7 +134,10 @@ impl Opening {
 
 impl Line {
     fn new(socket: Halves, login: &Login, dead_after: Duration) -> Self {
-        let now = clock::now();
+        let (now, mut secrets) = (clock::now(), Secrets::default());
+        if let Some(password) = &login.password {
+            secrets.hide(password);
+        }
         #[cfg(not(any(test, feature = "credentials")))]
         let ends_at = None;
         #[cfg(any(test, feature = "credentials"))]
@@ -145,7 +148,7 @@ impl Line {
             out: BytesMut::new(),
             bytes: BytesMut::new(),
             decoder: Decoder::new(OF_LISTS),
-            password: login.password.clone(),
+            secrets,
             open: 0,
             waits_since: now,
             dead_after,
@@ -258,7 +261,7 @@ impl Line {
             if let Some(mut frame) = self.decoder.decode(&mut self.bytes)? {
                 self.is_told |= frame.is_push();
                 if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-                    if let Some(tamed) = tamed(text, self.password.as_deref()) {
+                    if let Some(tamed) = self.secrets.tamed(text, true) {
                         *text = tamed.into();
                     }
                 }
