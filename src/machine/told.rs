@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::answer::Place;
+use super::command::Form;
 use super::core::{Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::lease::{Extending, Lease};
@@ -49,7 +50,9 @@ impl Link {
     }
 
     fn watches(&mut self, may_tell: bool, now: Moment) -> bool {
-        let may_tell = may_tell && !self.is_asking();
+        // It would be of `SCRIPT LOAD`, where a script is brought by that.
+        let is_next = self.talk.form != Form::Loaded;
+        let may_tell = may_tell && !self.is_asking() && is_next;
         if may_tell {
             self.talk.command(&CACHING, To::Nobody, now);
         }

@@ -117,3 +117,17 @@ fn a_server_that_speaks_resp2_is_asked_again_and_again() {
     let is_question = |said: &String| said.starts_with("EVALSHA ");
     assert!(said.len() > 3 && said.iter().all(is_question), "{said:?}");
 }
+
+/// What brings a script stands before the question then, and would be what is watched.
+#[test]
+fn where_scripts_are_brought_by_themselves_no_key_is_watched() {
+    let mut bench = Bench::connected(1);
+    let now = bench.now;
+    let link = &mut bench.machine.links[0];
+    link.talk.told.is_tracking = true;
+    assert!(link.watch_next(now));
+    link.talk.form = super::Form::Loaded;
+    let said = link.talk.out.len();
+    assert!(!link.watch_next(now));
+    assert_eq!(link.talk.out.len(), said);
+}
