@@ -127,8 +127,8 @@ impl Keeper {
         let map = self.look_up().await.map_err(unmet)?;
         driver.with(|machine, now| route(machine, &map, now));
         driver.meet_one().await.map_err(Error::connect)?;
-        let nodes = Arc::clone(&self.nodes);
-        nodes.are_kept_by(clock::spawn(self.keep()).abort_handle());
+        let keeping = clock::spawn(self.keep());
+        driver.lock().follower = Some(keeping.abort_handle());
         Ok(())
     }
 

@@ -99,6 +99,9 @@ struct State {
     /// When the task looks at the time next.
     planned: Moment,
     spare_effects: Vec<Effect>,
+    /// The task that asks where servers are.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    follower: Option<AbortHandle>,
 }
 
 #[derive(Default)]
@@ -262,8 +265,9 @@ impl Shared {
 /// that.
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.servers.are_left();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(any(feature = "cluster", feature = "sentinel"))]
+        state.follower.iter().for_each(AbortHandle::abort);
         let now = clock::now();
         for (link, wire) in state.wires.iter_mut().enumerate() {
             wire.end_dial();
@@ -392,6 +396,8 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         is_called: false,
         planned: Moment::from_nanos(0),
         spare_effects: Vec::new(),
+        #[cfg(any(feature = "cluster", feature = "sentinel"))]
+        follower: None,
     };
     let (state, runtime) = (Mutex::new(state), Handle::current());
     let shared = Arc::new(Shared { state, servers, meter, holds: Holds::default(), runtime });

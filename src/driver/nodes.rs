@@ -1,9 +1,8 @@
 //! What a driver knows of a Cluster beside its map.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 use crate::mutex::lock;
 
@@ -14,8 +13,6 @@ pub(crate) struct Nodes {
     pub(super) wanted: Notify,
     /// What a node has refused that was asked for the map, for want of a right.
     refused: Mutex<Option<String>>,
-    /// The task that asks for the map.
-    keeper: OnceLock<AbortHandle>,
 }
 
 impl Nodes {
@@ -25,16 +22,5 @@ impl Nodes {
 
     pub(super) fn note_refused(&self, refused: Option<String>) {
         *lock(&self.refused) = refused;
-    }
-
-    pub(super) fn are_kept_by(&self, keeper: AbortHandle) {
-        let _ = self.keeper.set(keeper);
-    }
-
-    /// The driver has ended.
-    pub(super) fn are_left(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.abort();
-        }
     }
 }

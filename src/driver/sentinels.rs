@@ -137,8 +137,8 @@ impl Watch {
 
     /// Does [`Watch::follow`] in a task of its own, which ends with the driver.
     pub(crate) fn begin_to_follow(self, driver: &Arc<Shared>) {
-        let service = Arc::clone(&self.service);
-        service.is_followed_by(clock::spawn(self.follow(Arc::downgrade(driver))).abort_handle());
+        let following = clock::spawn(self.follow(Arc::downgrade(driver)));
+        driver.lock().follower = Some(following.abort_handle());
     }
 
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is

@@ -69,22 +69,6 @@ impl Servers {
         if self.is_cluster() { 1 } else { self.endpoints.len() }
     }
 
-    /// The driver has ended, and so do the tasks that ask where servers are.
-    #[cfg_attr(
-        not(any(feature = "cluster", feature = "sentinel")),
-        allow(clippy::unused_self, reason = "there are none")
-    )]
-    pub(super) fn are_left(&self) {
-        #[cfg(feature = "cluster")]
-        if let Some(nodes) = &self.nodes {
-            nodes.are_left();
-        }
-        #[cfg(feature = "sentinel")]
-        if let Some(service) = &self.service {
-            service.is_left();
-        }
-    }
-
     /// The links that lead to servers that are in use.
     #[cfg_attr(not(feature = "cluster"), allow(unused_variables, reason = "all are"))]
     pub(super) fn links(&self, machine: &Machine) -> Vec<usize> {

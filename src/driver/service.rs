@@ -1,9 +1,8 @@
 //! What a driver knows of a service that Sentinels watch: which server is its master.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 
 use crate::endpoint::Endpoint;
 use crate::mutex::lock;
@@ -15,18 +14,11 @@ pub(crate) struct Service {
     pub(super) wanted: Notify,
     /// What Sentinels refuse, for want of a right, a line each.
     refused: Mutex<Vec<String>>,
-    /// The task that asks them.
-    follower: OnceLock<AbortHandle>,
 }
 
 impl Service {
     pub(super) fn new(master: Endpoint) -> Self {
-        Self {
-            master: Mutex::new(master),
-            wanted: Notify::new(),
-            refused: Mutex::default(),
-            follower: OnceLock::new(),
-        }
+        Self { master: Mutex::new(master), wanted: Notify::new(), refused: Mutex::default() }
     }
 
     pub(super) fn master(&self) -> Endpoint {
@@ -48,16 +40,5 @@ impl Service {
 
     pub(super) fn note_refused(&self, refused: Vec<String>) {
         *lock(&self.refused) = refused;
-    }
-
-    pub(super) fn is_followed_by(&self, follower: AbortHandle) {
-        let _ = self.follower.set(follower);
-    }
-
-    /// The driver has ended.
-    pub(super) fn is_left(&self) {
-        if let Some(follower) = self.follower.get() {
-            follower.abort();
-        }
     }
 }

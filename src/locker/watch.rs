@@ -165,8 +165,8 @@ impl LockWatch {
 
     /// Whether no later look can go otherwise.
     pub(super) fn is_over(&self, error: &Error) -> bool {
-        let is_deserted = || self.locker.engine.driver.look(|machine| machine.is_undriven);
-        error.kind() == ErrorKind::ShutDown || self.onlooker.is_err() || is_deserted()
+        let is_undriven = || self.locker.engine.driver.look(|machine| machine.is_undriven);
+        error.kind() == ErrorKind::ShutDown || self.onlooker.is_err() || is_undriven()
     }
 
     /// The lock at the next look.
