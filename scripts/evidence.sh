@@ -85,7 +85,7 @@ The command that repeats one row: \`scripts/simulate.sh\`, \`scripts/units.sh po
 ## Known bugs, given to the library one by one
 
 Each is a bug that a lock library has had or could have (\`src/policy/mutants.rs\`, \`src/sim/meddle.rs\`): which
-checks of the simulation noticed it, and after how many seeds in which the bug can show. At least one of these
+checks of the simulation noticed it, in which seed. At least one of these
 checks is about the promise that the bug breaks (\`src/sim/hunt.rs\`). Without the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
 
 END

@@ -1,15 +1,13 @@
 //! A socket as its writers see it: which party writes, and what is left.
 //!
 //! One party at a time has the writer's role. It takes the role inside the driver's mutex, with the bytes to be written,
-//! and writes outside of it. Others that have something meanwhile say so in one atomic ([`MORE`]), and go on: the writer
+//! and writes outside of it. Others that have something meanwhile say so in one atomic ([`Role`]), and go on: the writer
 //! finds that when it gives the role back, and only then takes the mutex again.
 
-#[cfg(all(test, leasehold_loom))]
-mod interleavings;
+mod role;
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -21,14 +19,7 @@ use crate::net::transport::WriteHalf;
 use crate::race::timer;
 use crate::stats::AtServer;
 
-/// Under `scripts/loom.sh` it is loom's, which tries every order of its uses.
-#[cfg(leasehold_loom)]
-use loom::sync::atomic::AtomicU8;
-#[cfg(not(leasehold_loom))]
-use std::sync::atomic::AtomicU8;
-
-const WRITING: u8 = 1;
-const MORE: u8 = 2;
+use self::role::Role;
 
 /// Of a buffer that is kept for the next commands.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -122,27 +113,5 @@ impl Writer {
     }
 }
 
-/// Whether a party writes, and whether there is more than it has taken.
-#[derive(Default)]
-struct Role(AtomicU8);
-
-impl Role {
-    fn begin(&self) -> bool {
-        self.0.fetch_or(WRITING | MORE, Ordering::SeqCst) & WRITING == 0
-    }
-
-    fn take(&self) {
-        self.0.store(WRITING, Ordering::SeqCst);
-    }
-
-    fn end(&self) -> bool {
-        self.0.compare_exchange(WRITING, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-    }
-
-    fn leave(&self) {
-        self.0.store(0, Ordering::SeqCst);
-    }
-}
-
-#[cfg(all(test, not(leasehold_loom)))]
+#[cfg(test)]
 mod tests;

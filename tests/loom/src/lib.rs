@@ -1,10 +1,15 @@
 //! Every order in which callers can come that have something to write: `scripts/loom.sh`.
+#![cfg(test)]
+
+#[expect(dead_code, reason = "nobody leaves what is to be written to a task here")]
+#[path = "../../../src/driver/wire/role.rs"]
+mod role;
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::Role;
+use self::role::Role;
 
 const CALLERS: usize = 3;
 
