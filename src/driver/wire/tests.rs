@@ -1,6 +1,6 @@
 //! On a socket that fails.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::net::transport::simulated::{self, Wire};
