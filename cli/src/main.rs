@@ -58,6 +58,7 @@ fn main() -> ExitCode {
     let room: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     if let Err(error) = room.map(drop) {
         words::complain(&Failure::System(NO_RUNTIME, error).to_string());
+        words::said();
         return ExitCode::from(exit::SYSTEM);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -65,16 +66,14 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(perform(args)),
         Err(error) => Err(Failure::System(NO_RUNTIME, error)),
     };
-    words::said();
-    match outcome {
-        Ok(end) => end.of_ourselves(),
-        Err(failure) => {
-            if !failure.is_silent() {
-                words::complain(&failure.to_string());
-            }
-            ExitCode::from(failure.code())
+    let end = outcome.unwrap_or_else(|failure| {
+        if !failure.is_silent() {
+            words::complain(&failure.to_string());
         }
-    }
+        End::Code(failure.code())
+    });
+    words::said();
+    end.of_ourselves()
 }
 
 async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {

@@ -3,14 +3,17 @@
 use std::io::{Write, stdout};
 
 use crate::exit::Failure;
+use crate::words::said;
 
 /// One line.
 pub fn say(line: &str) -> Result<(), Failure> {
-    writeln!(stdout(), "{line}").map_err(Failure::Output)
+    put(format!("{line}\n").as_bytes())
 }
 
 /// Text of several lines, or what is for the terminal itself.
 pub fn put(text: &[u8]) -> Result<(), Failure> {
+    // At a terminal both are read in order.
+    said();
     let mut stdout = stdout();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }

@@ -26,7 +26,7 @@ use crate::exit::{End, Failure};
 use crate::servers::Servers;
 use crate::times::now;
 use crate::waits::{self, Until};
-use crate::words::{complain_aside, plain};
+use crate::words::{complain, plain};
 
 pub const NAME: &str = "lease-keeper";
 
@@ -55,7 +55,7 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
     let outcome = serve(&mut front, &mut tree, command, servers, run).await;
     if let Some(failure) = outcome.as_ref().err().filter(|_| !is_silent(&outcome, run)) {
-        complain_aside(failure.to_string());
+        complain(&failure.to_string());
     }
     let end = outcome.unwrap_or_else(|failure| End::Code(failure.code()));
     front.say(ToFront::Ended(end));
@@ -115,7 +115,7 @@ async fn serve(
     let left: BTreeMap<String, String> = left.into_iter().map(|it| (it.name, it.reason)).collect();
     for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
         let name = plain(name.as_bytes());
-        complain_aside(format!("{name}: the lock may stay taken until its TTL is over: {why}"));
+        complain(&format!("{name}: the lock may stay taken until its TTL is over: {why}"));
     }
     outcome
 }
@@ -205,7 +205,7 @@ async fn hold(
     match held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
         Err(error) if error.loss().is_none() => {
-            complain_aside(format!("releasing the lock again: {error}"));
+            complain(&format!("releasing the lock again: {error}"));
             return Ok(end);
         }
         released => {

@@ -6,11 +6,13 @@ use std::time::Duration;
 use crate::command::{code, end, ended_by, is_free, leasehold, output, stderr};
 use crate::processes::{Directory, is_gone, is_stopped, parent, send};
 use crate::terminal::Terminal;
-use leasehold_testing::{RedisServer, eventually};
+use leasehold_testing::{RedisServer, eventually, soon};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 const CTRL_C: &str = "\x03";
+const CTRL_Q: &str = "\x11";
+const CTRL_S: &str = "\x13";
 const CTRL_Z: &str = "\x1a";
 
 /// Works until it is told to stop, and notes each piece of work; so does a daemon that it starts. A shell
@@ -144,6 +146,49 @@ async fn a_pipe_that_is_full_keeps_nobody_from_renewing_and_releasing() {
     let done = end(running).await;
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(code(&done) == 0 && said.contains("ending what the command left running"), "{said}");
+}
+
+/// Neither while it waits for the lock, nor while it has it, nor in the end.
+#[tokio::test]
+async fn a_pipe_that_nobody_ever_reads_keeps_nobody_from_a_lock_and_its_end() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let words = format!(
+        "head -c 65536 /dev/zero; exec {} run --ttl 1s job sh first.sh 2>&1",
+        env!("CARGO_BIN_EXE_leasehold")
+    );
+    let mut shell = Command::new("sh");
+    shell.env("LEASEHOLD_URL", scene.server.url()).args(["-c", &words]).kill_on_drop(true);
+    shell.current_dir(&scene.directory.0).stdout(std::process::Stdio::piped());
+    let mut running = shell.spawn().unwrap();
+    eventually("it waits", || scene.server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
+    guard.release().await.unwrap();
+    eventually("it works", || scene.id("first").is_some()).await;
+    scene.outlives_its_ttl().await;
+    scene.directory.write("stop", "");
+    let ended = soon("its end", running.wait()).await.unwrap();
+    assert!(ended.success() && is_free(&scene.server, "job"), "{ended}");
+}
+
+#[tokio::test]
+async fn a_terminal_that_stands_still_keeps_nobody_from_a_lock() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let line =
+        format!("cd {}; leasehold run --ttl 1s job sh first.sh", scene.directory.0.display());
+    let mut shell = Terminal::run(&scene.server.url(), &line);
+    shell.shows("(0 s)").await;
+    shell.press(CTRL_S);
+    // It would say how long it has waited.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    guard.release().await.unwrap();
+    eventually("it works", || scene.id("first").is_some()).await;
+    scene.outlives_its_ttl().await;
+    scene.directory.write("stop", "");
+    eventually("it gives the lock back", || is_free(&scene.server, "job")).await;
+    shell.press(CTRL_Q);
+    let (code, shown) = shell.end().await;
+    assert!(code == 0 && shown.ends_with("\r\n"), "{shown:?}");
 }
 
 /// Presses Ctrl-Z until the command is stopped: the shell takes the key itself before the job is in front.
