@@ -17,7 +17,7 @@ use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::nodes::Nodes;
-use super::{Servers, Shared};
+use super::{Aside, Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::cluster::host_port::HostPort;
@@ -128,7 +128,7 @@ impl Keeper {
         driver.with(|machine, now| route(machine, &map, now));
         driver.meet_one().await.map_err(Error::connect)?;
         let keeping = clock::spawn(self.keep());
-        driver.lock().follower = Some(keeping.abort_handle());
+        driver.lock().follower = Some(Aside(keeping.abort_handle()));
         Ok(())
     }
 

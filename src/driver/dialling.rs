@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
-use super::{Shared, Wire};
+use super::{Aside, Shared, Wire};
 use crate::clock;
 use crate::stats::AtServer;
 
@@ -22,7 +22,7 @@ impl Shared {
                 shared.note_dialled(link, turn, dialled);
             }
         });
-        self.lock().wires[link].dial = Some(dialling.abort_handle());
+        self.lock().wires[link].dial = Some(Aside(dialling.abort_handle()));
     }
 
     fn note_dialled(&self, link: usize, turn: u32, dialled: Result<Opened<Halves>, Unopened>) {
@@ -49,15 +49,6 @@ impl Shared {
         };
         state.dialled.push((link, dialled));
         state.call_task();
-    }
-}
-
-impl Wire {
-    /// What it would come to is nothing any more.
-    pub(super) fn end_dial(&mut self) {
-        if let Some(dial) = self.dial.take() {
-            dial.abort();
-        }
     }
 }
 

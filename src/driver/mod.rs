@@ -101,7 +101,7 @@ struct State {
     spare_effects: Vec<Effect>,
     /// The task that asks where servers are.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
-    follower: Option<AbortHandle>,
+    follower: Option<Aside>,
 }
 
 #[derive(Default)]
@@ -116,7 +116,18 @@ struct Wire {
     /// Counts ends that the machine has made: what was dialled before one counts no more.
     turn: u32,
     /// The last dial, if it has not led to the socket: it may hang for long.
-    dial: Option<AbortHandle>,
+    dial: Option<Aside>,
+    /// The last question for credentials of the connection that is there.
+    login: Option<Aside>,
+}
+
+/// A task that ends with this: what it would come to is nothing any more.
+struct Aside(AbortHandle);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Shared {
@@ -266,11 +277,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        #[cfg(any(feature = "cluster", feature = "sentinel"))]
-        state.follower.iter().for_each(AbortHandle::abort);
         let now = clock::now();
         for (link, wire) in state.wires.iter_mut().enumerate() {
-            wire.end_dial();
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));
             // Also here, as nobody may drive the runtime any more.
@@ -303,7 +311,7 @@ impl State {
             if let Effect::Close(link, _) = effect {
                 let wire = &mut wires[*link];
                 wire.turn = wire.turn.wrapping_add(1);
-                wire.end_dial();
+                (wire.dial, wire.login) = (None, None);
                 dialled.retain(|(dialled, _)| dialled != link);
                 let Some(writer) = wire.writer.take() else { continue };
                 closed.push(*link);
