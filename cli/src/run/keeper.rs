@@ -23,9 +23,9 @@ use super::ticket;
 use super::tree::{Tree, send};
 use crate::args::Run;
 use crate::exit::{End, Failure};
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::times::now;
-use crate::waits::{self, Until};
+use crate::waits::{self, CONNECT_MIN, Until};
 use crate::words::{complain, plain};
 
 pub const NAME: &str = "lease-keeper";
@@ -136,13 +136,16 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
 
 /// Connects, to servers too that do not serve yet: until the end of -w, or without it for one TTL.
 async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, Failure> {
+    let pipes_within = match run.waits() {
+        true => until.left().map(|left| left.max(CONNECT_MIN)),
+        false => Some(PIPES_WITHIN),
+    };
     let until = match run.wait {
         Some(_) => until,
         None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
     };
     waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
-        servers.read_ahead().await?;
-        let builder = servers.builder_for(run.ttl, run.lock_delay)?;
+        let builder = servers.builder_for(run.ttl, run.lock_delay, pipes_within).await?;
         let builder = builder.label(label(run)).connect_timeout(within);
         Ok(builder.connect().await?)
     })

@@ -102,6 +102,14 @@ async fn servers_and_we_are_known_by_certificates() {
     directory.write("key.pem", &ours.key);
     let url = server.tls_url("127.0.0.1");
     let known = ["--ca", "ca.pem", "--cert", "cert.pem", "--key", "key.pem"];
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let piped = format!(
+        "{binary} --ca <(cat ca.pem) --cert <(cat cert.pem) --key <(cat key.pem) run job true"
+    );
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &piped]).current_dir(&directory.0).env("LEASEHOLD_URL", &url);
+    let done = output(shell.kill_on_drop(true)).await;
+    assert_eq!(code(&done), 0, "{done:?}");
     for (words, expected) in [(&known[..], 0), (&known[2..], 77), (&known[..4], 78)] {
         let words = [words, &["run", "job", "true"]].concat();
         let done = output(leasehold(&url, &words).current_dir(&directory.0)).await;

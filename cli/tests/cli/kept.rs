@@ -114,14 +114,51 @@ async fn one_that_waits_for_a_password_in_a_pipe_ends_by_a_signal() {
     let (server, directory) = (RedisServer::start(), Directory::new());
     let pipe = directory.file("pipe").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for words in [&["run", "job", "true"][..], &["watch", "job"]] {
-        let words = [&["--password-file", &pipe], words].concat();
-        let running = leasehold(&server.url(), &words).spawn().unwrap();
+    let ended: [&[&str]; 4] = [
+        &["--password-file", &pipe, "run", "job", "true"],
+        &["--password-file", &pipe, "watch", "job"],
+        &["--password-file", &pipe, "bench"],
+        &["--ca", &pipe, "watch", "job"],
+    ];
+    for words in ended {
+        let running = leasehold(&server.url(), words).spawn().unwrap();
         // It has nothing that could be seen until it is let go.
         tokio::time::sleep(Duration::from_millis(500)).await;
         signal(&running, "TERM");
         assert_eq!(ended_by(&end(running).await), 15, "{words:?}");
     }
+}
+
+/// The time of a wait is counted, and so is that of a program which fetches a secret, and has not come to an end.
+#[tokio::test]
+async fn what_nobody_writes_to_a_pipe_outlasts_no_limit() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let cert = directory.file("cert").display().to_string();
+    directory.write("cert", "");
+    let options: [&[&str]; 4] = [
+        &["--password-file", &pipe],
+        &["--sentinel-password-file", &pipe],
+        &["--ca", &pipe],
+        &["--cert", &cert, "--key", &pipe],
+    ];
+    for option in options {
+        for words in [&["run", "-w", "1s", "job", "true"][..], &["limit", "-w", "1s", "a", "1/1s"]]
+        {
+            let words = [option, words].concat();
+            let failed = output(&mut leasehold(&server.url(), &words)).await;
+            assert_eq!(code(&failed), 66, "{failed:?}");
+            let said = stderr(&failed);
+            assert!(
+                said.contains(&pipe) && said.contains("its writer has not come to an end"),
+                "{said}"
+            );
+        }
+    }
+    let words = ["--password-file", &pipe, "inspect", "job"];
+    let failed = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!(code(&failed), 66, "{failed:?}");
 }
 
 /// Its keeper would read the next ticket, which is another's to adopt.
