@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 
 use crate::exit::Failure;
+use crate::signals;
 use crate::words::said;
 
 /// One line.
@@ -10,10 +11,16 @@ pub fn say(line: &str) -> Result<(), Failure> {
     put(format!("{line}\n").as_bytes())
 }
 
-/// Text of several lines, or what is for the terminal itself.
+/// Text of several lines. From here on signals end this process, which may wait for a reader that stands still.
 pub fn put(text: &[u8]) -> Result<(), Failure> {
+    signals::let_all_through();
     // At a terminal both are read in order.
     said();
+    show(text)
+}
+
+/// What is for the terminal itself.
+pub fn show(text: &[u8]) -> Result<(), Failure> {
     let mut stdout = stdout();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
