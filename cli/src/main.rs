@@ -49,6 +49,7 @@ const NO_RUNTIME: &str = "no runtime could be started";
 const DESCRIPTORS: usize = 8;
 
 fn main() -> ExitCode {
+    signals::outlive_limits();
     let mut args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::of_usage(&error),

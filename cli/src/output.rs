@@ -13,7 +13,7 @@ pub fn say(line: &str) -> Result<(), Failure> {
 
 /// Text of several lines. From here on signals end this process, which may wait for a reader that stands still.
 pub fn put(text: &[u8]) -> Result<(), Failure> {
-    signals::let_all_through();
+    signals::let_caught_through();
     // At a terminal both are read in order.
     said();
     show(text)

@@ -67,9 +67,21 @@ impl Signals {
     }
 }
 
-/// Undoes what `catch` does, for what this process becomes.
-pub fn let_all_through() {
+/// From here on it is an error, and not our end, to write beyond the limit of a file's size. Has to be called before any
+/// other thread is made.
+pub fn outlive_limits() {
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
+}
+
+/// Undoes what `catch` does.
+pub fn let_caught_through() {
     let _ = CAUGHT.into_iter().collect::<SigSet>().thread_unblock();
+}
+
+/// The same, and what `outlive_limits` does: for what this process becomes.
+pub fn let_all_through() {
+    let_caught_through();
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_unblock();
 }
 
 fn bit(signal: Signal) -> u64 {

@@ -266,6 +266,30 @@ async fn a_ticket_that_cannot_be_written_leaves_the_lock_free() {
     assert!(is_free(&server, "job"));
 }
 
+/// A limit of files' sizes ends whoever goes beyond it, if nothing is done about that: the lock would be a lost ticket's.
+#[tokio::test]
+async fn a_ticket_that_a_limit_has_no_room_for_is_given_back() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let refused = "sh -c 'echo a > beyond'";
+    let cases = [
+        ("run --ticket ticket job true".to_owned(), Ok(73)),
+        ("list --json > list".to_owned(), Ok(71)),
+        (format!("run job {refused}"), Err(25)),
+        (format!("limit mails 1/1s {refused}"), Err(25)),
+    ];
+    let (_locker, _guard) = crate::command::hold(&server, "other").await;
+    for (words, expected) in cases {
+        let line = format!("ulimit -f 0; exec {binary} {words}");
+        let mut shell = tokio::process::Command::new("sh");
+        shell.args(["-c", &line]).current_dir(&directory.0).env("LEASEHOLD_URL", server.url());
+        let done = output(shell.kill_on_drop(true)).await;
+        let ended = done.status.code().ok_or_else(|| ended_by(&done));
+        assert_eq!(ended, expected, "{words}: {done:?}");
+        assert!(is_free(&server, "job"), "{words}");
+    }
+}
+
 /// Ends a command that has the lock `job` while the server that its lock is on cannot be reached, and reads of
 /// `leasehold` that it does not leave it at that.
 async fn end_cut_off(server: &RedisServer, directory: &Directory) -> (Child, FaultProxy, Said) {
