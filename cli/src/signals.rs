@@ -102,6 +102,7 @@ mod source {
     use nix::libc::SI_KERNEL;
     use nix::sys::signal::{SigSet, Signal};
     use nix::sys::signalfd::{SfdFlags, SignalFd};
+    use nix::unistd::{getpid, getsid};
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
@@ -125,9 +126,11 @@ mod source {
                     ready.clear_ready();
                     continue;
                 };
-                let number = i32::try_from(told.ssi_signo).ok()?;
-                let is_for_all = told.ssi_code == SI_KERNEL;
-                return Some(Caught { signal: Signal::try_from(number).ok()?, is_for_all });
+                let signal = Signal::try_from(i32::try_from(told.ssi_signo).ok()?).ok()?;
+                // Of a terminal that is gone it tells the first process of the session alone.
+                let is_ours = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+                let is_for_all = told.ssi_code == SI_KERNEL && !is_ours;
+                return Some(Caught { signal, is_for_all });
             }
         }
     }

@@ -253,6 +253,20 @@ async fn an_interrupt_reaches_the_command_once_and_ends_a_loop() {
     eventually("it is given back", || is_free(&scene.server, "job")).await;
 }
 
+/// As of `ssh -t host leasehold run ..`: the kernel tells the first process of a session alone, which is no shell there.
+#[tokio::test]
+async fn a_terminal_that_is_gone_ends_the_command() {
+    let scene = Scene::new();
+    let directory = scene.directory.0.display();
+    let line = format!("cd {directory}; exec leasehold run job sh first.sh");
+    let terminal = Terminal::run(&scene.server.url(), &line);
+    eventually("it works", || scene.id("first").is_some()).await;
+    drop(terminal);
+    let command = scene.id("first").unwrap();
+    eventually("it has ended", || is_gone(&command)).await;
+    eventually("it is given back", || is_free(&scene.server, "job")).await;
+}
+
 #[tokio::test]
 async fn a_killed_run_takes_the_command_along() {
     let scene = Scene::new();
