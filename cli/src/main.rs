@@ -50,6 +50,8 @@ const DESCRIPTORS: usize = 8;
 
 fn main() -> ExitCode {
     signals::outlive_limits();
+    #[cfg(target_os = "linux")]
+    secret::keep_name();
     let mut args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::of_usage(&error),

@@ -50,6 +50,16 @@ pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
+/// The name in lists of processes: without this, one that begins again would be called as the file is by which it does so.
+#[cfg(target_os = "linux")]
+pub fn keep_name() {
+    let word = PathBuf::from(env::args_os().next().unwrap_or_default());
+    let name = word.file_name().map(|name| std::ffi::CString::new(name.as_encoded_bytes()));
+    if let Some(Ok(name)) = name {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
+}
+
 /// In a word that is these URLs and nothing else, behind an option or by itself: not in a line for a shell, nor in a name.
 fn hide_in(word: &str, urls: &[String]) -> String {
     let are_urls = |text: &str| text.split(' ').all(|url| urls.iter().any(|known| known == url));

@@ -69,8 +69,6 @@ fn begin() -> std::io::Result<(Channel, Tree, Prepared)> {
     let command = Prepared::start(input)?;
     tree.lead_by(command.id);
     setsid()?;
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_name(c"lease-keeper")?;
     Ok((Channel::new(front)?, tree, command))
 }
 

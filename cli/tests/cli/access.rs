@@ -32,6 +32,10 @@ async fn a_password_in_a_url_is_seen_by_nobody() {
         let keeper = parent(&directory.number("id").unwrap()).unwrap();
         let front = parent(&keeper).unwrap();
         assert_eq!(front, running.id().unwrap().to_string());
+        for (id, name) in [(&front, "leasehold\n"), (&keeper, "lease-keeper\n")] {
+            let known = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap();
+            assert_eq!(known, name, "for pgrep");
+        }
         for seen in [seen(&keeper), seen(&front)] {
             assert!(!seen.contains("secret") && seen.contains(" run job "), "{seen}");
         }
