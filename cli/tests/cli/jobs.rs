@@ -294,6 +294,20 @@ async fn a_keeper_that_is_killed_takes_the_command_along() {
     scene.assert_never_both();
 }
 
+/// There was no lease to lose, and no command.
+#[tokio::test]
+async fn a_keeper_that_is_killed_while_it_waits_is_a_failure_of_the_system() {
+    let scene = Scene::new();
+    let (_locker, _guard) = crate::command::hold(&scene.server, "job").await;
+    let front = scene.second().await;
+    let id = id(&front);
+    let keeper = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    send("KILL", &[keeper.trim()]);
+    let front = end(front).await;
+    assert_eq!(code(&front), 71, "{front:?}");
+    assert!(stderr(&front).contains("no lock was taken: "), "{front:?}");
+}
+
 /// The command alone: what it started is nobody's then.
 #[tokio::test]
 async fn where_all_of_it_is_killed_at_once_the_command_ends_too() {
