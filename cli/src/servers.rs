@@ -151,7 +151,7 @@ enum Switch {
 }
 
 impl Servers {
-    /// A locker on these servers that is still to be connected. What comes through pipes is waited for so long at the most;
+    /// A locker on these servers that is still to be connected. What comes through pipes is waited for within this time;
     /// None is without a limit.
     pub async fn builder(&self, pipes_within: Option<Duration>) -> Result<Builder, Failure> {
         self.read_pipes(pipes_within).await?;

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
+
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
-use super::{Aside, Shared, Wire};
+use super::{Shared, Wire};
 use crate::clock;
 use crate::stats::AtServer;
 
@@ -49,6 +51,15 @@ impl Shared {
         };
         state.dialled.push((link, dialled));
         state.call_task();
+    }
+}
+
+/// A task that ends with this: what it would come to is nothing any more.
+pub(super) struct Aside(pub(super) AbortHandle);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

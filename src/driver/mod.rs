@@ -41,9 +41,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{AbortHandle, unconstrained, yield_now};
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Sleep;
 
+use self::dialling::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
@@ -119,15 +120,6 @@ struct Wire {
     dial: Option<Aside>,
     /// The last question for credentials of the connection that is there.
     login: Option<Aside>,
-}
-
-/// A task that ends with this: what it would come to is nothing any more.
-struct Aside(AbortHandle);
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Shared {

@@ -266,7 +266,8 @@ async fn a_ticket_that_cannot_be_written_leaves_the_lock_free() {
     assert!(is_free(&server, "job"));
 }
 
-/// A limit of files' sizes ends whoever goes beyond it, if nothing is done about that: the lock would be a lost ticket's.
+/// A limit of files' sizes ends a process that goes beyond it, if nothing is done about that: the lock would be a lost
+/// ticket's.
 #[tokio::test]
 async fn a_ticket_that_a_limit_has_no_room_for_is_given_back() {
     let (server, directory) = (RedisServer::start(), Directory::new());
