@@ -16,8 +16,9 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 use tokio::time::sleep;
 
+use super::aside::Aside;
 use super::nodes::Nodes;
-use super::{Aside, Servers, Shared};
+use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::cluster::host_port::HostPort;

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
-
+use super::aside::Aside;
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
@@ -51,15 +50,6 @@ impl Shared {
         };
         state.dialled.push((link, dialled));
         state.call_task();
-    }
-}
-
-/// A task that ends with this: what it would come to is nothing any more.
-pub(super) struct Aside(pub(super) AbortHandle);
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

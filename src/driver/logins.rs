@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::Shared;
+use super::aside::Aside;
 use super::servers::login_of;
 use super::wire::Writer;
-use super::{Aside, Shared};
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::machine::Login;

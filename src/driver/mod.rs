@@ -8,6 +8,7 @@
 //! A handshake is a machine by itself, which a dial drives and then hands over, because nothing less than the whole of it
 //! tells which address of a name serves.
 
+mod aside;
 #[cfg(any(test, feature = "_calls"))]
 mod call;
 #[cfg(feature = "cluster")]
@@ -44,7 +45,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::Sleep;
 
-use self::dialling::Aside;
+use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;

@@ -20,8 +20,9 @@ use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known};
+use super::aside::Aside;
 use super::service::Service;
-use super::{Aside, Servers, Shared};
+use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
