@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Holder};
-use nix::unistd::gethostname;
+use nix::unistd::{gethostname, getppid};
 
 /// What is said, and is not written yet: in order, and with what is being written.
 struct Unsaid {
@@ -130,6 +130,17 @@ pub fn host() -> String {
     host.to_string_lossy().into_owned()
 }
 
+/// Whether our parent's job has the terminal, as far as that is known: we have left it.
+fn is_in_front() -> bool {
+    let stat = std::fs::read(format!("/proc/{}/stat", getppid())).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    let words = stat.rsplit_once(')').map_or("", |(_, words)| words).split_whitespace();
+    match words.collect::<Vec<_>>()[..] {
+        [_, _, group, _, _, in_front, ..] => in_front == group || in_front == "-1",
+        _ => true,
+    }
+}
+
 /// The line that shows that we wait.
 pub struct Waiting {
     text: String,
@@ -146,7 +157,7 @@ impl Waiting {
         } else {
             format!("leasehold: waiting for servers: {error}")
         };
-        let waiting = Self { text, is_live: stderr().is_terminal() };
+        let waiting = Self { text, is_live: stderr().is_terminal() && is_in_front() };
         if !waiting.is_live {
             tell(format!("{}\n", waiting.text));
         }
@@ -156,7 +167,7 @@ impl Waiting {
     /// Shows how long it is by now, where somebody looks.
     pub fn show(&self, waited: Duration) {
         // A terminal that stands still is to show no old times when it goes on.
-        if self.is_live && unsaid().texts.is_empty() {
+        if self.is_live && unsaid().texts.is_empty() && is_in_front() {
             tell(format!("\r{} ({} s)", self.text, waited.as_secs()));
         }
     }
@@ -164,7 +175,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.is_live {
+        if self.is_live && is_in_front() {
             tell("\n".to_owned());
         }
     }

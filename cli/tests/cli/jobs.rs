@@ -234,6 +234,23 @@ async fn a_job_that_is_stopped_keeps_its_lock_and_goes_on() {
     assert_eq!(shell.end().await.0, 0);
 }
 
+/// Its user types something else meanwhile.
+#[tokio::test]
+async fn a_job_in_the_background_says_once_that_it_waits() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let mut shell = scene.shell();
+    shell.press("leasehold run job -- sh -c 'echo do''ne' &\n");
+    shell.shows("waiting for job").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shell.shown().matches("waiting for job").count(), 1, "{}", shell.shown());
+    shell.press("fg\n");
+    guard.release().await.unwrap();
+    shell.shows("done").await;
+    shell.press("exit 0\n");
+    assert_eq!(shell.end().await.0, 0);
+}
+
 #[tokio::test]
 async fn an_interrupt_reaches_the_command_once_and_ends_a_loop() {
     let scene = Scene::new();
