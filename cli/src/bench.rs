@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use self::tally::{Outcome, Sample, Tally};
 use crate::exit::{End, Failure};
 use crate::output::report;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::signals::Signals;
 use crate::times::{TTL, duration};
 use crate::words::{complain, hint, host, label_of, plain};
@@ -88,8 +88,11 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<End, Failure> {
     if let Some(file) = &bench.svg {
         chart::check(file).map_err(|error| unwritable(file, error))?;
     }
-    let builder = servers.builder()?.ttl(bench.ttl).label(label_of(std::process::id()));
-    let locker = match signals.interrupt(builder.connect()).await {
+    let connecting = async {
+        let builder = servers.builder(Some(PIPES_WITHIN)).await?.ttl(bench.ttl);
+        Ok::<_, Failure>(builder.label(label_of(std::process::id())).connect().await?)
+    };
+    let locker = match signals.interrupt(connecting).await {
         Ok(connected) => connected?,
         Err(signal) => return Ok(signal.into()),
     };

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 use crate::json::escape;
 use crate::output::report;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::times::{TTL, duration};
 use crate::words::harmless;
 
@@ -59,7 +59,7 @@ fn uses() -> impl clap::builder::TypedValueParser<Value = Capability> {
 }
 
 pub async fn doctor(servers: &Servers, doctor: Doctor) -> Result<u8, Failure> {
-    let builder = servers.builder()?.ttl(doctor.ttl);
+    let builder = servers.builder(Some(PIPES_WITHIN)).await?.ttl(doctor.ttl);
     let examination = builder.examine_for(&doctor.uses).await?;
     report(&if doctor.json {
         in_json(&examination, doctor.quiet)

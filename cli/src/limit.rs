@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::limits::{Allowance, Rate};
 
 use crate::exit::Failure;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::succeed::{find, succeed_as};
 use crate::times::duration;
 use crate::waits::{self, Until};
@@ -64,7 +64,9 @@ impl Limit {
         let until = Until::after(Some(self.wait));
         let most = servers.connect_timeout();
         let connect = async |within| {
-            Ok(servers.builder()?.connect_timeout(within).connect_for_inspection().await?)
+            let limit = (!self.wait.is_zero()).then_some(self.wait);
+            let builder = servers.builder(Some(limit.unwrap_or(PIPES_WITHIN))).await?;
+            Ok(builder.connect_timeout(within).connect_for_inspection().await?)
         };
         let locker = waits::connect(until, most, self.quiet, connect).await?;
         let limit = locker.limit(self.name.as_bytes(), rate);

@@ -6,7 +6,7 @@ use leasehold::Locker;
 use leasehold::inspect::ServerFailure;
 
 use crate::exit::Failure;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::times::{TTL, duration};
 use crate::waits::{self, Until};
 use crate::words::complain;
@@ -37,8 +37,9 @@ impl Look {
     }
 
     async fn connect_within(&self, servers: &Servers, within: Duration) -> Result<Locker, Failure> {
-        servers.read_ahead().await?;
-        let builder = servers.builder()?.ttl(self.ttl).connect_timeout(within);
+        let pipes_within = self.timeout.max(PIPES_WITHIN);
+        let builder =
+            servers.builder(Some(pipes_within)).await?.ttl(self.ttl).connect_timeout(within);
         let builder = builder.command_timeout(servers.command_timeout.unwrap_or(self.timeout));
         Ok(builder.connect_for_inspection().await?)
     }

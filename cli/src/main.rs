@@ -49,6 +49,9 @@ const NO_RUNTIME: &str = "no runtime could be started";
 const DESCRIPTORS: usize = 8;
 
 fn main() -> ExitCode {
+    signals::outlive_limits();
+    #[cfg(target_os = "linux")]
+    secret::keep_name();
     let mut args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::of_usage(&error),
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let room: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     if let Err(error) = room.map(drop) {
         words::complain(&Failure::System(NO_RUNTIME, error).to_string());
+        words::said();
         return ExitCode::from(exit::SYSTEM);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -65,16 +69,14 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime.block_on(perform(args)),
         Err(error) => Err(Failure::System(NO_RUNTIME, error)),
     };
-    words::said();
-    match outcome {
-        Ok(end) => end.of_ourselves(),
-        Err(failure) => {
-            if !failure.is_silent() {
-                words::complain(&failure.to_string());
-            }
-            ExitCode::from(failure.code())
+    let end = outcome.unwrap_or_else(|failure| {
+        if !failure.is_silent() {
+            words::complain(&failure.to_string());
         }
-    }
+        End::Code(failure.code())
+    });
+    words::said();
+    end.of_ourselves()
 }
 
 async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {

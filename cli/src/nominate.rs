@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::exit::Failure;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::words::complain;
 
 /// Puts a candidate of an election first in line, whatever its priority.
@@ -25,7 +25,7 @@ pub struct Nominate {
 
 impl Nominate {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let locker = servers.builder()?.connect_for_inspection().await?;
+        let locker = servers.builder(Some(PIPES_WITHIN)).await?.connect_for_inspection().await?;
         if locker.elect(self.name.as_bytes()).nominate(&self.candidate).await? {
             return Ok(0);
         }

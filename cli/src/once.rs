@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use leasehold::once::{JobOutcome, Slot};
 
 use crate::exit::Failure;
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::succeed::{find, succeed_as};
 use crate::times::duration;
 use crate::words::hint;
@@ -44,7 +44,7 @@ pub struct Once {
 impl Once {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
         find(&self.words)?;
-        let locker = servers.builder()?.connect().await?;
+        let locker = servers.builder(Some(PIPES_WITHIN)).await?.connect().await?;
         let job = locker.once(self.name.as_bytes(), Slot::every(self.period));
         // A claim is all that there is: the command runs when this is over.
         match job.run(async |run| Ok::<_, Infallible>(run.slot)).await? {

@@ -3,14 +3,24 @@
 use std::io::{Write, stdout};
 
 use crate::exit::Failure;
+use crate::signals;
+use crate::words::said;
 
 /// One line.
 pub fn say(line: &str) -> Result<(), Failure> {
-    writeln!(stdout(), "{line}").map_err(Failure::Output)
+    put(format!("{line}\n").as_bytes())
 }
 
-/// Text of several lines, or what is for the terminal itself.
+/// Text of several lines. From here on signals end this process, which may wait for a reader that stands still.
 pub fn put(text: &[u8]) -> Result<(), Failure> {
+    signals::let_caught_through();
+    // At a terminal both are read in order.
+    said();
+    show(text)
+}
+
+/// What is for the terminal itself.
+pub fn show(text: &[u8]) -> Result<(), Failure> {
     let mut stdout = stdout();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }

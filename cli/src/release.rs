@@ -18,7 +18,7 @@ use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
 use crate::watch::time;
-use crate::words::{complain, host, plain};
+use crate::words::{complain, host, plain, said, tell};
 
 /// Ends another client's lease, after showing whose it is and asking.
 ///
@@ -71,7 +71,7 @@ impl Release {
         let decided = tokio::select! {
             biased;
             caught = signals.next() => {
-                let _ = writeln!(stderr());
+                tell("\n".to_owned());
                 complain("interrupted: nothing was released");
                 return Ok(caught.signal.into());
             }
@@ -122,8 +122,7 @@ impl Release {
 
 /// Shows whose lease it is about.
 fn complain_of_all(view: &LockView) {
-    // Where nobody reads it, there is nobody to tell.
-    let _ = writeln!(stderr(), "{}", show::whole(view).join("\n"));
+    tell(format!("{}\n", show::whole(view).join("\n")));
 }
 
 impl Release {
@@ -167,6 +166,7 @@ If you go on, this lease ends now, and others can acquire the lock at once.
 The holder learns of it at its next renewal; a holder that does not renew never learns of it.
 Until then the holder may write. Only a resource that checks fencing tokens refuses its writes.
 End the lease? [y/N] ";
+    said();
     let mut stderr = stderr();
     let asked = stderr.write_all(WHAT_HAPPENS.as_bytes()).and_then(|()| stderr.flush());
     asked.map_err(|error| Failure::System("cannot ask at the terminal", error))?;

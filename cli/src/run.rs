@@ -21,7 +21,7 @@ mod ticket;
 mod tree;
 mod watch;
 
-use std::io::stdin;
+use std::io::{self, stdin};
 use std::time::Duration;
 
 use channel::{Channel, ToFront, ToKeeper, start_ourselves};
@@ -95,9 +95,15 @@ impl Front {
         if let Some(end) = self.end {
             return Ok(end);
         }
-        let left = self.watch.map_or(Duration::ZERO, |watch| watch.left(now()));
+        let left = self.watch.as_ref().map_or(Duration::ZERO, |watch| watch.left(now()));
         self.tree.end(left.min(keeper::GRACE_MAX)).await;
-        Err(Failure::Unkept("has ended"))
+        Err(match self.watch {
+            Some(_) => Failure::Unkept("has ended"),
+            None => {
+                let why = io::Error::other("the process that waits for it has ended");
+                Failure::System("no lock was taken", why)
+            }
+        })
     }
 
     fn hear(&mut self, line: &str) {

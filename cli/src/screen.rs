@@ -7,7 +7,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exit::Failure;
-use crate::output::put;
+use crate::output::show;
 use crate::page::Page;
 
 /// Another page than the shell's, without a cursor; and back.
@@ -39,20 +39,20 @@ impl Screen {
             Ok(Self { before })
         });
         let screen = changed.map_err(|error| Failure::System("the terminal", error.into()))?;
-        put(ENTER.as_bytes())?;
+        show(ENTER.as_bytes())?;
         Ok(screen)
     }
 
     /// Shows what of the page there is room for.
     pub fn draw(&self, shown: &mut Page) -> Result<(), Failure> {
         let size = size();
-        put(page(&shown.lines(size), size).as_bytes())
+        show(page(&shown.lines(size), size).as_bytes())
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = put(LEAVE.as_bytes());
+        let _ = show(LEAVE.as_bytes());
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
     }
 }

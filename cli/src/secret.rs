@@ -50,18 +50,25 @@ pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
+/// The name in lists of processes: without this, one that begins again would be called as the file is by which it does so.
+#[cfg(target_os = "linux")]
+pub fn keep_name() {
+    let word = PathBuf::from(env::args_os().next().unwrap_or_default());
+    let name = word.file_name().map(|name| std::ffi::CString::new(name.as_encoded_bytes()));
+    if let Some(Ok(name)) = name {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
+}
+
 /// In a word that is these URLs and nothing else, behind an option or by itself: not in a line for a shell, nor in a name.
 fn hide_in(word: &str, urls: &[String]) -> String {
-    let mark = if word.starts_with("--") { '=' } else { 'u' };
-    let end = word.find(mark).filter(|_| word.starts_with('-')).map_or(0, |at| at + 1);
-    let is_apart = mark == 'u' && end > 0 && word[end..].starts_with('=');
-    let (option, given) = word.split_at(end + usize::from(is_apart));
-    let mut given = given.split(' ').peekable();
-    let mut hidden = Vec::new();
-    while let Some(url) = given.next_if(|url| urls.iter().any(|known| known == url)) {
-        hidden.push(mask(url).unwrap_or_else(|| url.to_owned()));
-    }
-    if given.next().is_some() { word.to_owned() } else { option.to_owned() + &hidden.join(" ") }
+    let are_urls = |text: &str| text.split(' ').all(|url| urls.iter().any(|known| known == url));
+    let mut ends = word.char_indices().map(|(at, _)| word.split_at(at));
+    let is_option = |text: &str| text.is_empty() || text.starts_with('-') && !text.contains(' ');
+    let given = ends.find(|(option, end)| is_option(option) && are_urls(end));
+    let Some((option, given)) = given else { return word.to_owned() };
+    let hidden = given.split(' ').map(|url| mask(url).unwrap_or_else(|| url.to_owned()));
+    option.to_owned() + &hidden.collect::<Vec<_>>().join(" ")
 }
 
 /// The same URL without its password; None where there is none to see.
@@ -97,14 +104,14 @@ mod tests {
             hide_in("--url=redis://:a@h redis://g", &urls),
             "--url=redis://:***@h redis://g"
         );
-        for option in ["-u", "-u=", "-nu", "-nqu=", ""] {
+        for option in ["--url=", "-u", "-u=", "-nu", "-nqu=", ""] {
             let [given, hidden] =
                 ["redis://:a@h", "redis://:***@h"].map(|url| format!("{option}{url}"));
             assert_eq!(hide_in(&given, &urls), hidden);
         }
-        for foreign in
-            ["redis-cli -u redis://:a@h PING", "job redis://:a@h", "-c", "--label=a", "-"]
-        {
+        let lines =
+            ["redis-cli -u redis://:a@h PING", "-credis-cli -u redis://:a@h", "job redis://:a@h"];
+        for foreign in lines.into_iter().chain(["--command=redis-cli -u redis://:a@h", "-c", ""]) {
             assert_eq!(hide_in(foreign, &urls), foreign);
         }
     }

@@ -13,9 +13,11 @@ use clap::ValueEnum;
 use clap::builder::FalseyValueParser;
 use leasehold::{Builder, Credentials, Locker, Tls};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::exit::Failure;
 use crate::times::duration;
+use crate::waits::Until;
 use crate::words::plain;
 
 /// The library's default.
@@ -24,6 +26,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// The same of a TTL.
 const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long what comes through a pipe is waited for where the caller gives no limit: what fetches a secret takes its time.
+pub const PIPES_WITHIN: Duration = Duration::from_secs(10);
 /// Round trips that connecting takes at the most, with TLS, and an old server's second greeting.
 const CONNECT_ROUND_TRIPS: u32 = 4;
 
@@ -147,8 +151,10 @@ enum Switch {
 }
 
 impl Servers {
-    /// A locker on these servers that is still to be connected.
-    pub fn builder(&self) -> Result<Builder, Failure> {
+    /// A locker on these servers that is still to be connected. What comes through pipes is waited for within this time;
+    /// None is without a limit.
+    pub async fn builder(&self, pipes_within: Option<Duration>) -> Result<Builder, Failure> {
+        self.read_pipes(pipes_within).await?;
         // Between two spaces of LEASEHOLD_URL there is none.
         let urls = self.urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty());
         if urls.clone().next().is_none() {
@@ -191,27 +197,31 @@ impl Servers {
         self.logged_in(builder)
     }
 
-    /// Reads passwords that come through descriptors and pipes, which may keep a reader waiting, for the builders to come.
-    pub async fn read_ahead(&self) -> Result<(), Failure> {
-        let files = [&self.password_file, &self.sentinel_password_file];
-        for file in files.into_iter().flatten().filter(|file| !file.is_file()) {
-            let (told, read) = oneshot::channel();
+    /// Reads what comes through descriptors and pipes, which may keep a reader waiting.
+    async fn read_pipes(&self, within: Option<Duration>) -> Result<(), Failure> {
+        let until = Until::after(within);
+        let files = [&self.password_file, &self.sentinel_password_file, &self.cert, &self.key];
+        for file in files.into_iter().flatten().chain(&self.ca).filter(|file| is_pipe(file)) {
+            let (told, came) = oneshot::channel();
             let from = file.clone();
             // Not the runtime's, which would wait for a writer though we are to end.
-            thread::spawn(move || told.send(read_once(&from).map(drop)));
-            let read = read.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
-            read.map_err(|error| unread(file, error))?;
+            thread::spawn(move || told.send(read(&from).map(drop)));
+            let came = timeout(until.left().unwrap_or(Duration::MAX), came).await;
+            let came = came.unwrap_or_else(|_| Ok(Err(late(within.unwrap_or_default()))));
+            let came = came.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
+            came.map_err(|error| unread(file, error))?;
         }
         Ok(())
     }
 
     /// A builder for a lock of this TTL, which may be kept for so much longer.
-    pub fn builder_for(
+    pub async fn builder_for(
         &self,
         ttl: Duration,
         lock_delay: Option<Duration>,
+        pipes_within: Option<Duration>,
     ) -> Result<Builder, Failure> {
-        let builder = self.builder()?.ttl(ttl);
+        let builder = self.builder(pipes_within).await?.ttl(ttl);
         let is_said = self.max_ttl.or(self.failover_grace).is_some();
         Ok(match lock_delay.filter(|_| !is_said) {
             // One server needs no such setting: there the delay may be as long by itself.
@@ -229,12 +239,14 @@ impl Servers {
 
     /// None leaves it to the URLs.
     fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let tls = self.ca.iter().fold(Tls::new(), Tls::ca_file);
+        let read = |file: &PathBuf| read(file).map_err(|error| unread(file, error));
+        let mut tls = Tls::new();
+        for file in &self.ca {
+            tls = if is_pipe(file) { tls.ca_pem(read(file)?) } else { tls.ca_file(file) };
+        }
         match (&self.cert, &self.key) {
             (None, None) => Ok((!self.ca.is_empty()).then_some(tls)),
             (Some(cert), Some(key)) => {
-                let read =
-                    |file: &PathBuf| std::fs::read(file).map_err(|error| unread(file, error));
                 Ok(Some(tls.client_certificate_pem(read(cert)?, read(key)?)))
             }
             _ => Err(Failure::Options("--cert and --key must be given together")),
@@ -262,36 +274,46 @@ fn provider(
     user: &Option<String>,
     file: &Path,
 ) -> Result<impl Fn(String) -> Ready<io::Result<Credentials>> + Send + Sync + use<>, Failure> {
-    let is_once = !file.is_file();
-    let first = if is_once { read_once(file) } else { first_line(file) };
-    let first = first.map_err(|error| unread(file, error))?;
+    first_line(file).map_err(|error| unread(file, error))?;
     let (user, file) = (user.clone(), file.to_owned());
     Ok(move |_| {
-        let password = if is_once { Ok(first.clone()) } else { first_line(&file) };
-        ready(password.map(|password| match user.clone() {
+        ready(first_line(&file).map(|password| match user.clone() {
             Some(user) => Credentials::new(user, password),
             None => Credentials::password(password),
         }))
     })
 }
 
-/// What a descriptor said, also where servers have to be connected to again.
-fn read_once(file: &Path) -> io::Result<String> {
-    static READ: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
-    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, known)) = read.iter().find(|(known, _)| known == file) {
-        return Ok(known.clone());
-    }
-    let line = first_line(file)?;
-    read.push((file.to_owned(), line.clone()));
-    Ok(line)
-}
-
 fn first_line(file: &Path) -> io::Result<String> {
-    let text = std::fs::read_to_string(file)?;
+    let text = String::from_utf8(read(file)?);
+    let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;
     // Some editors begin a file with a mark of its encoding.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// What a file has now; or what a descriptor or a pipe had, which comes once, and servers may have to be connected to again.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    static READ: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
+    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, text)) = known().iter().find(|(from, _)| from == file) {
+        return Ok(text.clone());
+    }
+    let text = std::fs::read(file)?;
+    if is_pipe(file) {
+        known().push((file.to_owned(), text.clone()));
+    }
+    Ok(text)
+}
+
+fn is_pipe(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|it| !it.is_file())
+}
+
+/// Nobody has written, or closed, what was to be read.
+fn late(within: Duration) -> io::Error {
+    let why = format!("its writer has not come to an end within {within:?}");
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn unread(file: &Path, error: io::Error) -> Failure {

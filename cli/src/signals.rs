@@ -67,9 +67,21 @@ impl Signals {
     }
 }
 
-/// Undoes what `catch` does, for what this process becomes.
-pub fn let_all_through() {
+/// From here on it is an error, and not our end, to write beyond the limit of a file's size. Has to be called before any
+/// other thread is made.
+pub fn outlive_limits() {
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
+}
+
+/// Undoes what `catch` does.
+pub fn let_caught_through() {
     let _ = CAUGHT.into_iter().collect::<SigSet>().thread_unblock();
+}
+
+/// The same, and what `outlive_limits` does: for what this process becomes.
+pub fn let_all_through() {
+    let_caught_through();
+    let _ = SigSet::from(Signal::SIGXFSZ).thread_unblock();
 }
 
 fn bit(signal: Signal) -> u64 {
@@ -90,6 +102,7 @@ mod source {
     use nix::libc::SI_KERNEL;
     use nix::sys::signal::{SigSet, Signal};
     use nix::sys::signalfd::{SfdFlags, SignalFd};
+    use nix::unistd::{getpid, getsid};
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
@@ -113,9 +126,11 @@ mod source {
                     ready.clear_ready();
                     continue;
                 };
-                let number = i32::try_from(told.ssi_signo).ok()?;
-                let is_for_all = told.ssi_code == SI_KERNEL;
-                return Some(Caught { signal: Signal::try_from(number).ok()?, is_for_all });
+                let signal = Signal::try_from(i32::try_from(told.ssi_signo).ok()?).ok()?;
+                // Of a terminal that is gone it tells the first process of the session alone.
+                let is_ours = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
+                let is_for_all = told.ssi_code == SI_KERNEL && !is_ours;
+                return Some(Caught { signal, is_for_all });
             }
         }
     }

@@ -11,7 +11,7 @@ use std::{env, io};
 use nix::errno::Errno;
 
 use crate::exit::Failure;
-use crate::words::plain;
+use crate::words::{plain, said};
 use crate::{secret, signals};
 
 /// Becomes the command, with this added to its environment; where there is none, that is success.
@@ -24,6 +24,7 @@ pub fn succeed_as<const N: usize>(
     command.args(arguments).envs(environment);
     secret::keep_from(&mut command);
     signals::let_all_through();
+    said();
     Err(Failure::Command(plain(program.as_encoded_bytes()), command.exec()))
 }
 

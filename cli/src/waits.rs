@@ -11,7 +11,7 @@ use crate::words::complain;
 
 /// How long an attempt to connect may take at the least, near the end of a wait too: the locker keeps this limit for
 /// its later connections.
-const CONNECT_MIN: Duration = Duration::from_secs(1);
+pub const CONNECT_MIN: Duration = Duration::from_secs(1);
 /// Between two attempts to connect.
 const RECONNECT: Duration = Duration::from_millis(200);
 

@@ -1,36 +1,71 @@
 //! What a waiting user is told at the terminal.
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Holder};
-use nix::unistd::gethostname;
+use nix::unistd::{gethostname, getppid};
+
+/// What is said, and is not written yet: in order, and with what is being written.
+struct Unsaid {
+    texts: VecDeque<String>,
+    /// A thread writes them.
+    is_written: bool,
+}
+
+static UNSAID: Mutex<Unsaid> = Mutex::new(Unsaid { texts: VecDeque::new(), is_written: false });
+static WRITTEN: Condvar = Condvar::new();
+/// Of a command that runs for long while nobody reads; far more than any has to say at once.
+const UNSAID_MAX: usize = 1000;
+/// How long a reader is waited for in the end, which may stand still for ever.
+const READER_MAX: Duration = Duration::from_secs(10);
 
 /// Says what went wrong. A closed standard error is no reason to fail.
 pub fn complain(text: &str) {
-    let _ = writeln!(stderr(), "leasehold: {text}");
+    tell(format!("leasehold: {text}\n"));
 }
 
-/// What is said aside, and is not said yet.
-static ASIDE: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-
-/// As [`complain`], but waits for no reader, which may stand still: a lease is renewed meanwhile. [`said`] waits for all of it.
-pub fn complain_aside(text: String) {
-    let mut last = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = last.take();
-    let say = move || {
-        before.map(JoinHandle::join);
-        complain(&text);
-    };
-    *last = thread::Builder::new().spawn(say).ok();
+/// Writes to standard error, and waits for no reader, which may stand still: a lease is renewed meanwhile, and limits of
+/// waits are kept. [`said`] waits for all of it.
+pub fn tell(text: String) {
+    let mut unsaid = unsaid();
+    if unsaid.texts.len() < UNSAID_MAX {
+        unsaid.texts.push_back(text);
+    }
+    if std::mem::replace(&mut unsaid.is_written, true) {
+        return;
+    }
+    drop(unsaid);
+    if thread::Builder::new().spawn(write).is_err() {
+        write();
+    }
 }
 
-/// Waits until all is said.
+fn unsaid() -> MutexGuard<'static, Unsaid> {
+    UNSAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write() {
+    loop {
+        let mut now = unsaid();
+        let Some(text) = now.texts.front().cloned() else {
+            now.is_written = false;
+            return;
+        };
+        drop(now);
+        let _ = stderr().write_all(text.as_bytes());
+        unsaid().texts.pop_front();
+        WRITTEN.notify_all();
+    }
+}
+
+/// Waits until all is said, as long as there is hope that somebody reads it.
 pub fn said() {
-    let last = ASIDE.lock().unwrap_or_else(PoisonError::into_inner).take();
-    last.map(JoinHandle::join);
+    let is_left = |unsaid: &mut Unsaid| !unsaid.texts.is_empty();
+    drop(WRITTEN.wait_timeout_while(unsaid(), READER_MAX, is_left));
 }
 
 /// Says something at the terminal, if there is one.
@@ -95,6 +130,17 @@ pub fn host() -> String {
     host.to_string_lossy().into_owned()
 }
 
+/// Whether our parent's job has the terminal, as far as that is known: we have left it.
+fn is_in_front() -> bool {
+    let stat = std::fs::read(format!("/proc/{}/stat", getppid())).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    let words = stat.rsplit_once(')').map_or("", |(_, words)| words).split_whitespace();
+    match words.collect::<Vec<_>>()[..] {
+        [_, _, group, _, _, in_front, ..] => in_front == group || in_front == "-1",
+        _ => true,
+    }
+}
+
 /// The line that shows that we wait.
 pub struct Waiting {
     text: String,
@@ -111,26 +157,26 @@ impl Waiting {
         } else {
             format!("leasehold: waiting for servers: {error}")
         };
-        let waiting = Self { text, is_live: stderr().is_terminal() };
+        let waiting = Self { text, is_live: stderr().is_terminal() && is_in_front() };
         if !waiting.is_live {
-            let _ = writeln!(stderr(), "{}", waiting.text);
+            tell(format!("{}\n", waiting.text));
         }
         waiting
     }
 
     /// Shows how long it is by now, where somebody looks.
     pub fn show(&self, waited: Duration) {
-        if self.is_live {
-            let _ = write!(stderr(), "\r{} ({} s)", self.text, waited.as_secs());
-            let _ = stderr().flush();
+        // A terminal that stands still is to show no old times when it goes on.
+        if self.is_live && unsaid().texts.is_empty() && is_in_front() {
+            tell(format!("\r{} ({} s)", self.text, waited.as_secs()));
         }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.is_live {
-            let _ = writeln!(stderr());
+        if self.is_live && is_in_front() {
+            tell("\n".to_owned());
         }
     }
 }

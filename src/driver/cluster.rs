@@ -16,6 +16,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 use tokio::time::sleep;
 
+use super::aside::Aside;
 use super::nodes::Nodes;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
@@ -128,7 +129,7 @@ impl Keeper {
         driver.with(|machine, now| route(machine, &map, now));
         driver.meet_one().await.map_err(Error::connect)?;
         let keeping = clock::spawn(self.keep());
-        driver.lock().follower = Some(keeping.abort_handle());
+        driver.lock().follower = Some(Aside(keeping.abort_handle()));
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::aside::Aside;
 use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
@@ -22,7 +23,7 @@ impl Shared {
                 shared.note_dialled(link, turn, dialled);
             }
         });
-        self.lock().wires[link].dial = Some(dialling.abort_handle());
+        self.lock().wires[link].dial = Some(Aside(dialling.abort_handle()));
     }
 
     fn note_dialled(&self, link: usize, turn: u32, dialled: Result<Opened<Halves>, Unopened>) {
@@ -49,15 +50,6 @@ impl Shared {
         };
         state.dialled.push((link, dialled));
         state.call_task();
-    }
-}
-
-impl Wire {
-    /// What it would come to is nothing any more.
-    pub(super) fn end_dial(&mut self) {
-        if let Some(dial) = self.dial.take() {
-            dial.abort();
-        }
     }
 }
 

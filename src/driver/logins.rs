@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Shared;
+use super::aside::Aside;
 use super::servers::login_of;
 use super::wire::Writer;
 use crate::clock;
@@ -23,7 +24,7 @@ impl Shared {
         let writer =
             move |shared: &Shared| shared.lock().wires[link].writer.as_ref().map(Arc::downgrade);
         let asked_for = writer(self);
-        drop(clock::spawn_on(&self.runtime, async move {
+        let asking = clock::spawn_on(&self.runtime, async move {
             let Some(endpoint) = shared.upgrade().map(|shared| shared.endpoint(link)) else {
                 return;
             };
@@ -38,7 +39,8 @@ impl Shared {
                 }
                 shared.with(|machine, now| machine.log_in(link, login.as_ref().ok(), now));
             }
-        }));
+        });
+        self.lock().wires[link].login = Some(Aside(asking.abort_handle()));
     }
 }
 

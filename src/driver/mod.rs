@@ -8,6 +8,7 @@
 //! A handshake is a machine by itself, which a dial drives and then hands over, because nothing less than the whole of it
 //! tells which address of a name serves.
 
+mod aside;
 #[cfg(any(test, feature = "_calls"))]
 mod call;
 #[cfg(feature = "cluster")]
@@ -41,9 +42,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::{AbortHandle, unconstrained, yield_now};
+use tokio::task::{unconstrained, yield_now};
 use tokio::time::Sleep;
 
+use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
@@ -101,7 +103,7 @@ struct State {
     spare_effects: Vec<Effect>,
     /// The task that asks where servers are.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
-    follower: Option<AbortHandle>,
+    follower: Option<Aside>,
 }
 
 #[derive(Default)]
@@ -116,7 +118,9 @@ struct Wire {
     /// Counts ends that the machine has made: what was dialled before one counts no more.
     turn: u32,
     /// The last dial, if it has not led to the socket: it may hang for long.
-    dial: Option<AbortHandle>,
+    dial: Option<Aside>,
+    /// The last question for credentials of the connection that is there.
+    login: Option<Aside>,
 }
 
 impl Shared {
@@ -266,11 +270,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        #[cfg(any(feature = "cluster", feature = "sentinel"))]
-        state.follower.iter().for_each(AbortHandle::abort);
         let now = clock::now();
         for (link, wire) in state.wires.iter_mut().enumerate() {
-            wire.end_dial();
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));
             // Also here, as nobody may drive the runtime any more.
@@ -303,7 +304,7 @@ impl State {
             if let Effect::Close(link, _) = effect {
                 let wire = &mut wires[*link];
                 wire.turn = wire.turn.wrapping_add(1);
-                wire.end_dial();
+                (wire.dial, wire.login) = (None, None);
                 dialled.retain(|(dialled, _)| dialled != link);
                 let Some(writer) = wire.writer.take() else { continue };
                 closed.push(*link);

@@ -20,6 +20,7 @@ use self::line::{Line, Opening};
 use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known};
+use super::aside::Aside;
 use super::service::Service;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
@@ -138,7 +139,7 @@ impl Watch {
     /// Does [`Watch::follow`] in a task of its own, which ends with the driver.
     pub(crate) fn begin_to_follow(self, driver: &Arc<Shared>) {
         let following = clock::spawn(self.follow(Arc::downgrade(driver)));
-        driver.lock().follower = Some(following.abort_handle());
+        driver.lock().follower = Some(Aside(following.abort_handle()));
     }
 
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is

@@ -16,6 +16,7 @@ const VALID_FOR: Duration = Duration::from_millis(800);
 /// Far longer than a provider of these tests takes, and short enough to wait for it.
 const CONNECT: Duration = Duration::from_secs(1);
 const PATIENT: Duration = Duration::from_secs(5);
+const AN_HOUR: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Clone, Copy)]
 enum Mood {
@@ -295,6 +296,36 @@ async fn an_answer_for_a_connection_that_has_ended_is_for_no_other() {
     hang_up(&server);
     logs_in_again(&locker).await;
     assert_eq!((locker.stats().logins_failed, locker.warnings()), (0, Vec::new()));
+}
+
+/// Whether it is asked for a dial, or for a connection that is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_to_a_provider_ends_with_the_last_handle() {
+    let server = RedisServer::start();
+    lets_in(&server, "pw-of-today");
+    for valid_for in [None, Some(VALID_FOR)] {
+        let vault = Vault::with(Mood::Gives("pw-of-today"), valid_for);
+        let (asked, questions) = (vault.clone(), Arc::new(()));
+        let open = Arc::downgrade(&questions);
+        let provide = move |server| {
+            let question = Arc::clone(&questions);
+            let answer = asked.provide(server);
+            async move {
+                let _open = question;
+                answer.await
+            }
+        };
+        let builder = Locker::builder().node(server.url()).connect_timeout(AN_HOUR);
+        let locker = builder.credentials(provide).connect().await.unwrap();
+        vault.set(Mood::Hangs);
+        let before = vault.asked();
+        if valid_for.is_none() {
+            hang_up(&server);
+        }
+        eventually("it is asked again", || vault.asked() > before).await;
+        drop(locker);
+        eventually("the question has ended", || open.strong_count() == 0).await;
+    }
 }
 
 /// Nobody would notice that the name leads to another server then.

@@ -23,10 +23,10 @@ use super::ticket;
 use super::tree::{Tree, send};
 use crate::args::Run;
 use crate::exit::{End, Failure};
-use crate::servers::Servers;
+use crate::servers::{PIPES_WITHIN, Servers};
 use crate::times::now;
-use crate::waits::{self, Until};
-use crate::words::{complain_aside, plain};
+use crate::waits::{self, CONNECT_MIN, Until};
+use crate::words::{complain, plain};
 
 pub const NAME: &str = "lease-keeper";
 
@@ -55,7 +55,7 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
     let outcome = serve(&mut front, &mut tree, command, servers, run).await;
     if let Some(failure) = outcome.as_ref().err().filter(|_| !is_silent(&outcome, run)) {
-        complain_aside(failure.to_string());
+        complain(&failure.to_string());
     }
     let end = outcome.unwrap_or_else(|failure| End::Code(failure.code()));
     front.say(ToFront::Ended(end));
@@ -69,8 +69,6 @@ fn begin() -> std::io::Result<(Channel, Tree, Prepared)> {
     let command = Prepared::start(input)?;
     tree.lead_by(command.id);
     setsid()?;
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_name(c"lease-keeper")?;
     Ok((Channel::new(front)?, tree, command))
 }
 
@@ -115,7 +113,7 @@ async fn serve(
     let left: BTreeMap<String, String> = left.into_iter().map(|it| (it.name, it.reason)).collect();
     for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
         let name = plain(name.as_bytes());
-        complain_aside(format!("{name}: the lock may stay taken until its TTL is over: {why}"));
+        complain(&format!("{name}: the lock may stay taken until its TTL is over: {why}"));
     }
     outcome
 }
@@ -136,13 +134,16 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
 
 /// Connects, to servers too that do not serve yet: until the end of -w, or without it for one TTL.
 async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, Failure> {
+    let pipes_within = match run.waits() {
+        true => until.left().map(|left| left.max(CONNECT_MIN)),
+        false => Some(PIPES_WITHIN),
+    };
     let until = match run.wait {
         Some(_) => until,
         None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
     };
     waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
-        servers.read_ahead().await?;
-        let builder = servers.builder_for(run.ttl, run.lock_delay)?;
+        let builder = servers.builder_for(run.ttl, run.lock_delay, pipes_within).await?;
         let builder = builder.label(label(run)).connect_timeout(within);
         Ok(builder.connect().await?)
     })
@@ -205,7 +206,7 @@ async fn hold(
     match held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
         Err(error) if error.loss().is_none() => {
-            complain_aside(format!("releasing the lock again: {error}"));
+            complain(&format!("releasing the lock again: {error}"));
             return Ok(end);
         }
         released => {

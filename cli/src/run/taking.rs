@@ -15,7 +15,7 @@ use crate::args::Run;
 use crate::exit::Failure;
 use crate::servers::Servers;
 use crate::waits::{Until, may_pass};
-use crate::words::{Waiting, complain_aside, label_of, plain};
+use crate::words::{Waiting, complain, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The least limit of a wait, below which it would be a try without one.
@@ -32,7 +32,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
         if let Some(from) = guard.report().taken_from().next() {
             let name = plain(guard.name());
-            complain_aside(format!("{name}: the lock was taken from its holder, {from}"));
+            complain(&format!("{name}: the lock was taken from its holder, {from}"));
         }
         return Ok(guard);
     }

@@ -16,7 +16,7 @@ use crate::args::Run;
 use crate::exit::Failure;
 use crate::times::now;
 use crate::waits::Until;
-use crate::words::complain_aside;
+use crate::words::complain;
 
 /// Maximum bytes that are read of a file with a ticket.
 const READ_MAX: u64 = 64 * 1024;
@@ -68,7 +68,7 @@ impl Out {
         let Err(error) = self.replace(&ticket).await else { return Ok(()) };
         let released = async { locker.adopt(&ticket).await?.release().await };
         if let Err(error) = released.await {
-            complain_aside(format!("the lock may stay taken until its ticket ends: {error}"));
+            complain(&format!("the lock may stay taken until its ticket ends: {error}"));
         }
         Err(Failure::File(shown(&self.path), error))
     }

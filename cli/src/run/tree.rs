@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal as Told, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::End;
-use crate::words::{complain_aside, plain};
+use crate::words::{complain, plain};
 
 /// Between two looks at whether all have ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -78,7 +78,7 @@ impl Tree {
         let left: Vec<String> = descendants().into_iter().map(shown).collect();
         if let Some(left) = listed(&left) {
             let text = format!("ending what the command left running: {left}; -o lets it run on");
-            complain_aside(text);
+            complain(&text);
         }
         self.end(grace).await;
     }
@@ -105,15 +105,14 @@ impl Tree {
             // What one that is killed has started meanwhile is found in the next round.
             let Sent { heard, refused } = send_to_all(Signal::SIGKILL);
             if let (0, Some((id, error))) = (heard, refused) {
-                complain_aside(format!("process {id} cannot be ended: {}", error.desc()));
+                complain(&format!("process {id} cannot be ended: {}", error.desc()));
                 return;
             }
             // /proc may hide the processes of other users.
             unseen = if heard == 0 { unseen + 1 } else { 0 };
             if unseen > LOOKS_MAX {
-                complain_aside(
-                    "a process of the command runs on: it is not listed, and so cannot be ended"
-                        .to_owned(),
+                complain(
+                    "a process of the command runs on: it is not listed, and so cannot be ended",
                 );
                 return;
             }

@@ -32,6 +32,10 @@ async fn a_password_in_a_url_is_seen_by_nobody() {
         let keeper = parent(&directory.number("id").unwrap()).unwrap();
         let front = parent(&keeper).unwrap();
         assert_eq!(front, running.id().unwrap().to_string());
+        for (id, name) in [(&front, "leasehold\n"), (&keeper, "lease-keeper\n")] {
+            let known = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap();
+            assert_eq!(known, name, "for pgrep");
+        }
         for seen in [seen(&keeper), seen(&front)] {
             assert!(!seen.contains("secret") && seen.contains(" run job "), "{seen}");
         }
@@ -102,6 +106,14 @@ async fn servers_and_we_are_known_by_certificates() {
     directory.write("key.pem", &ours.key);
     let url = server.tls_url("127.0.0.1");
     let known = ["--ca", "ca.pem", "--cert", "cert.pem", "--key", "key.pem"];
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let piped = format!(
+        "{binary} --ca <(cat ca.pem) --cert <(cat cert.pem) --key <(cat key.pem) run job true"
+    );
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &piped]).current_dir(&directory.0).env("LEASEHOLD_URL", &url);
+    let done = output(shell.kill_on_drop(true)).await;
+    assert_eq!(code(&done), 0, "{done:?}");
     for (words, expected) in [(&known[..], 0), (&known[2..], 77), (&known[..4], 78)] {
         let words = [words, &["run", "job", "true"]].concat();
         let done = output(leasehold(&url, &words).current_dir(&directory.0)).await;

@@ -6,11 +6,13 @@ use std::time::Duration;
 use crate::command::{code, end, ended_by, is_free, leasehold, output, stderr};
 use crate::processes::{Directory, is_gone, is_stopped, parent, send};
 use crate::terminal::Terminal;
-use leasehold_testing::{RedisServer, eventually};
+use leasehold_testing::{RedisServer, eventually, soon};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 const CTRL_C: &str = "\x03";
+const CTRL_Q: &str = "\x11";
+const CTRL_S: &str = "\x13";
 const CTRL_Z: &str = "\x1a";
 
 /// Works until it is told to stop, and notes each piece of work; so does a daemon that it starts. A shell
@@ -146,6 +148,49 @@ async fn a_pipe_that_is_full_keeps_nobody_from_renewing_and_releasing() {
     assert!(code(&done) == 0 && said.contains("ending what the command left running"), "{said}");
 }
 
+/// Neither while it waits for the lock, nor while it has it, nor in the end.
+#[tokio::test]
+async fn a_pipe_that_nobody_ever_reads_keeps_nobody_from_a_lock_and_its_end() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let words = format!(
+        "head -c 65536 /dev/zero; exec {} run --ttl 1s job sh first.sh 2>&1",
+        env!("CARGO_BIN_EXE_leasehold")
+    );
+    let mut shell = Command::new("sh");
+    shell.env("LEASEHOLD_URL", scene.server.url()).args(["-c", &words]).kill_on_drop(true);
+    shell.current_dir(&scene.directory.0).stdout(std::process::Stdio::piped());
+    let mut running = shell.spawn().unwrap();
+    eventually("it waits", || scene.server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
+    guard.release().await.unwrap();
+    eventually("it works", || scene.id("first").is_some()).await;
+    scene.outlives_its_ttl().await;
+    scene.directory.write("stop", "");
+    let ended = soon("its end", running.wait()).await.unwrap();
+    assert!(ended.success() && is_free(&scene.server, "job"), "{ended}");
+}
+
+#[tokio::test]
+async fn a_terminal_that_stands_still_keeps_nobody_from_a_lock() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let line =
+        format!("cd {}; leasehold run --ttl 1s job sh first.sh", scene.directory.0.display());
+    let mut shell = Terminal::run(&scene.server.url(), &line);
+    shell.shows("(0 s)").await;
+    shell.press(CTRL_S);
+    // It would say how long it has waited.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    guard.release().await.unwrap();
+    eventually("it works", || scene.id("first").is_some()).await;
+    scene.outlives_its_ttl().await;
+    scene.directory.write("stop", "");
+    eventually("it gives the lock back", || is_free(&scene.server, "job")).await;
+    shell.press(CTRL_Q);
+    let (code, shown) = shell.end().await;
+    assert!(code == 0 && shown.ends_with("\r\n"), "{shown:?}");
+}
+
 /// Presses Ctrl-Z until the command is stopped: the shell takes the key itself before the job is in front.
 async fn stop(shell: &mut Terminal, command: &str) {
     for press in 0.. {
@@ -189,6 +234,23 @@ async fn a_job_that_is_stopped_keeps_its_lock_and_goes_on() {
     assert_eq!(shell.end().await.0, 0);
 }
 
+/// Its user types something else meanwhile.
+#[tokio::test]
+async fn a_job_in_the_background_says_once_that_it_waits() {
+    let scene = Scene::new();
+    let (_locker, guard) = crate::command::hold(&scene.server, "job").await;
+    let mut shell = scene.shell();
+    shell.press("leasehold run job -- sh -c 'echo do''ne' &\n");
+    shell.shows("waiting for job").await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(shell.shown().matches("waiting for job").count(), 1, "{}", shell.shown());
+    shell.press("fg\n");
+    guard.release().await.unwrap();
+    shell.shows("done").await;
+    shell.press("exit 0\n");
+    assert_eq!(shell.end().await.0, 0);
+}
+
 #[tokio::test]
 async fn an_interrupt_reaches_the_command_once_and_ends_a_loop() {
     let scene = Scene::new();
@@ -205,6 +267,20 @@ async fn an_interrupt_reaches_the_command_once_and_ends_a_loop() {
     assert!(shown.contains("code 130"), "{shown:?}");
     assert_eq!(shown.matches("begun").count(), 1, "{shown:?}");
     assert_eq!(shown.matches("interrupted").count(), 1, "{shown:?}");
+    eventually("it is given back", || is_free(&scene.server, "job")).await;
+}
+
+/// As of `ssh -t host leasehold run ..`: the kernel tells the first process of a session alone, which is no shell there.
+#[tokio::test]
+async fn a_terminal_that_is_gone_ends_the_command() {
+    let scene = Scene::new();
+    let directory = scene.directory.0.display();
+    let line = format!("cd {directory}; exec leasehold run job sh first.sh");
+    let terminal = Terminal::run(&scene.server.url(), &line);
+    eventually("it works", || scene.id("first").is_some()).await;
+    drop(terminal);
+    let command = scene.id("first").unwrap();
+    eventually("it has ended", || is_gone(&command)).await;
     eventually("it is given back", || is_free(&scene.server, "job")).await;
 }
 
@@ -233,6 +309,20 @@ async fn a_keeper_that_is_killed_takes_the_command_along() {
     assert!(scene.is_all_gone());
     assert_eq!(code(&end(second).await), 0);
     scene.assert_never_both();
+}
+
+/// There was no lease to lose, and no command.
+#[tokio::test]
+async fn a_keeper_that_is_killed_while_it_waits_is_a_failure_of_the_system() {
+    let scene = Scene::new();
+    let (_locker, _guard) = crate::command::hold(&scene.server, "job").await;
+    let front = scene.second().await;
+    let id = id(&front);
+    let keeper = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    send("KILL", &[keeper.trim()]);
+    let front = end(front).await;
+    assert_eq!(code(&front), 71, "{front:?}");
+    assert!(stderr(&front).contains("no lock was taken: "), "{front:?}");
 }
 
 /// The command alone: what it started is nobody's then.

@@ -114,14 +114,51 @@ async fn one_that_waits_for_a_password_in_a_pipe_ends_by_a_signal() {
     let (server, directory) = (RedisServer::start(), Directory::new());
     let pipe = directory.file("pipe").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for words in [&["run", "job", "true"][..], &["watch", "job"]] {
-        let words = [&["--password-file", &pipe], words].concat();
-        let running = leasehold(&server.url(), &words).spawn().unwrap();
+    let ended: [&[&str]; 4] = [
+        &["--password-file", &pipe, "run", "job", "true"],
+        &["--password-file", &pipe, "watch", "job"],
+        &["--password-file", &pipe, "bench"],
+        &["--ca", &pipe, "watch", "job"],
+    ];
+    for words in ended {
+        let running = leasehold(&server.url(), words).spawn().unwrap();
         // It has nothing that could be seen until it is let go.
         tokio::time::sleep(Duration::from_millis(500)).await;
         signal(&running, "TERM");
         assert_eq!(ended_by(&end(running).await), 15, "{words:?}");
     }
+}
+
+/// The time of a wait is counted, and so is that of a program which fetches a secret, and has not come to an end.
+#[tokio::test]
+async fn what_nobody_writes_to_a_pipe_outlasts_no_limit() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let pipe = directory.file("pipe").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let cert = directory.file("cert").display().to_string();
+    directory.write("cert", "");
+    let options: [&[&str]; 4] = [
+        &["--password-file", &pipe],
+        &["--sentinel-password-file", &pipe],
+        &["--ca", &pipe],
+        &["--cert", &cert, "--key", &pipe],
+    ];
+    for option in options {
+        for words in [&["run", "-w", "1s", "job", "true"][..], &["limit", "-w", "1s", "a", "1/1s"]]
+        {
+            let words = [option, words].concat();
+            let failed = output(&mut leasehold(&server.url(), &words)).await;
+            assert_eq!(code(&failed), 66, "{failed:?}");
+            let said = stderr(&failed);
+            assert!(
+                said.contains(&pipe) && said.contains("its writer has not come to an end"),
+                "{said}"
+            );
+        }
+    }
+    let words = ["--password-file", &pipe, "inspect", "job"];
+    let failed = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!(code(&failed), 66, "{failed:?}");
 }
 
 /// Its keeper would read the next ticket, which is another's to adopt.
@@ -227,6 +264,31 @@ async fn a_ticket_that_cannot_be_written_leaves_the_lock_free() {
     assert_eq!((code(&failed), &*stdout(&failed)), (73, "done\n"), "{failed:?}");
     assert!(stderr(&failed).contains("/dev/full: No space left on device"), "{failed:?}");
     assert!(is_free(&server, "job"));
+}
+
+/// A limit of files' sizes ends a process that goes beyond it, if nothing is done about that: the lock would be a lost
+/// ticket's.
+#[tokio::test]
+async fn a_ticket_that_a_limit_has_no_room_for_is_given_back() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let refused = "sh -c 'echo a > beyond'";
+    let cases = [
+        ("run --ticket ticket job true".to_owned(), Ok(73)),
+        ("list --json > list".to_owned(), Ok(71)),
+        (format!("run job {refused}"), Err(25)),
+        (format!("limit mails 1/1s {refused}"), Err(25)),
+    ];
+    let (_locker, _guard) = crate::command::hold(&server, "other").await;
+    for (words, expected) in cases {
+        let line = format!("ulimit -f 0; exec {binary} {words}");
+        let mut shell = tokio::process::Command::new("sh");
+        shell.args(["-c", &line]).current_dir(&directory.0).env("LEASEHOLD_URL", server.url());
+        let done = output(shell.kill_on_drop(true)).await;
+        let ended = done.status.code().ok_or_else(|| ended_by(&done));
+        assert_eq!(ended, expected, "{words}: {done:?}");
+        assert!(is_free(&server, "job"), "{words}");
+    }
 }
 
 /// Ends a command that has the lock `job` while the server that its lock is on cannot be reached, and reads of

@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
+use std::time::Duration;
 
-use crate::command::{code, end, ended_by, hold, is_free, leasehold, output, stderr, stdout};
+use crate::command::{
+    code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout,
+};
 use leasehold::{Guard, Locker};
 use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, ports, soon};
 use serde_json::Value;
@@ -473,6 +477,25 @@ async fn a_closed_output_is_a_quiet_end_and_a_full_one_is_not() {
             assert_eq!(code(&done), 71, "{words:?}");
             assert!(stderr(&done).starts_with("leasehold: standard output: "), "{done:?}");
         }
+    }
+}
+
+/// What is left to do is to write.
+#[tokio::test]
+async fn one_whose_reader_stands_still_ends_by_a_signal() {
+    let server = RedisServer::start();
+    let (_locker, _guard) = hold(&server, "job").await;
+    for words in ["watch job", "bench -d 100ms", "release --force --yes job"] {
+        let binary = env!("CARGO_BIN_EXE_leasehold");
+        let line = format!("head -c 65536 /dev/zero; exec {binary} {words}");
+        let mut shell = tokio::process::Command::new("sh");
+        shell.args(["-c", &line]).env("LEASEHOLD_URL", server.url()).kill_on_drop(true);
+        let mut running = shell.stdout(Stdio::piped()).spawn().unwrap();
+        // That it writes cannot be seen.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        signal(&running, "TERM");
+        let status = soon("its end", running.wait()).await.unwrap();
+        assert_eq!(status.signal(), Some(15), "{words}");
     }
 }
 
