@@ -113,6 +113,7 @@ impl Machine {
             defers: kind.means().know_marks && (is_fair || kind.is_fenced && waits),
             entry: None,
             scouts_for: None,
+            is_announced: false,
             token: 0,
             granted_at: now,
             relay: Relay::default(),
