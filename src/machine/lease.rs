@@ -184,6 +184,10 @@ impl Votes {
     pub(super) fn answered(self) -> u64 {
         self.granted | self.denied | self.failed
     }
+
+    pub(super) fn put(self) -> u64 {
+        self.later | self.asked | self.failed
+    }
 }
 
 pub(super) struct Lease {
