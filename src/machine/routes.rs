@@ -348,8 +348,8 @@ impl Machine {
             }
             What::Extend => {
                 lease.votes.asked &= !(1 << at);
-                self.renew_at_one(to, at, &[id], now);
-                self.judge_extension(id, now);
+                link.awaited.push(id);
+                link.want(now);
             }
             _ => return false,
         }
