@@ -14,7 +14,7 @@ use super::command::{Command, Form, Scripts};
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::{Kind, Question, Words};
-use super::lease::{Has, Lease, Phase, Replica, Votes};
+use super::lease::{Has, Lease, Phase, Replica};
 use super::link::{Link, State};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use super::session::Fault;
