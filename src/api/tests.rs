@@ -13,7 +13,7 @@ use crate::policy::{Bounds, LeaseState, Loss, Retry, Term, Wait};
 use crate::stats::{Event, Meter};
 use crate::support::{RedisServer, STUCK, eventually, soon};
 
-fn locker(servers: &[RedisServer]) -> Locker {
+pub(crate) fn locker(servers: &[RedisServer]) -> Locker {
     metered(servers, Meter::new(None))
 }
 
