@@ -141,11 +141,12 @@ async fn a_grant_is_told_before_what_happens_to_its_lease_however_late_its_calle
         eventually("it is held", || state().is_some_and(LeaseState::is_held)).await;
         servers[0].cli(&["DEL", "a"]);
         eventually("it is lost", || state().is_some_and(|state| state.loss().is_some())).await;
-        asked
+        (asked,)
     };
     drop(lose().await);
     assert_eq!(told.lock().unwrap()[..], [""; 0], "nobody was granted anything");
-    let lease = lose().await.await.unwrap();
+    let (asked,) = lose().await;
+    let lease = asked.await.unwrap();
     assert_eq!(lease.loss(), Some(Loss::Gone));
     lease.release().await.unwrap_err();
     let told = told.lock().unwrap();

@@ -69,7 +69,7 @@ async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
     let RequestOutcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
 }
 
-/// The other's lease ends with the wait: what is asked for then could begin the work, for nobody who waits.
+/// The other's lease ends with the wait: a question behind that would begin the work.
 #[tokio::test(start_paused = true)]
 async fn no_work_begins_once_the_wait_for_others_is_over() {
     let server = Server::new();
