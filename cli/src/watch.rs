@@ -51,7 +51,8 @@ pub struct Watch {
     pattern: OsString,
 }
 
-/// With this many times --limit known, all are forgotten: what a look that is cut off does not show is never seen to go.
+/// With this many times --limit known, those are forgotten that are not shown: they are never seen to go where each look is
+/// cut off.
 const KNOWN_MAX: usize = 8;
 
 /// Where locks are looked for.
@@ -67,9 +68,7 @@ enum Source {
 struct Looked {
     /// In the order of their names.
     found: BTreeMap<Identity, Seen>,
-    /// Whether there is none beside them.
-    is_all: bool,
-    /// The same of locks, and of what is beside locks.
+    /// Whether there are no other locks, and whether there is nothing else beside locks.
     are_all: (bool, bool),
     is_cut_off: bool,
     failures: Vec<ServerFailure>,
@@ -82,8 +81,7 @@ impl Looked {
         match seen {
             Ok(view) => {
                 looked.failures.clone_from(&view.failures);
-                looked.is_all = view.state != LockState::Unknown;
-                looked.are_all.0 = looked.is_all;
+                looked.are_all.0 = view.state != LockState::Unknown;
                 if !view.holders.is_empty() {
                     looked.add(Seen::Lock(view));
                 }
@@ -173,11 +171,9 @@ impl Watch {
             }
             was_failing = looked.error.is_some();
             let now = looked.found.into_iter().map(|(name, seen)| (name, Line::of(&seen)));
-            for line in changes(&mut known, now.collect(), looked.are_all) {
+            let most = self.limit.saturating_mul(KNOWN_MAX);
+            for line in changes(&mut known, now.collect(), looked.are_all, most) {
                 say(&format!("{} {line}", time()))?;
-            }
-            if known.len() > self.limit.saturating_mul(KNOWN_MAX) {
-                known.clear();
             }
         }
     }
@@ -222,7 +218,7 @@ impl Watch {
                 }
             }
         }
-        (looked.is_all, looked.are_all) = (list.is_complete(), list.are_all());
+        looked.are_all = list.are_all();
         looked.failures = list.failures();
         looked
     }
@@ -235,10 +231,10 @@ impl Watch {
 
     fn fill(&self, page: &mut Page, looked: &Looked) {
         let count = looked.found.len();
-        let what = match (&looked.error, looked.is_all) {
+        let what = match (&looked.error, looked.are_all.0) {
             (Some(_), _) => "no server can be asked".to_owned(),
+            (None, _) if looked.is_cut_off => format!("more than {count} held"),
             (None, true) => format!("{count} held"),
-            (None, false) if looked.is_cut_off => format!("more than {count} held"),
             (None, false) => format!("{count} seen, but too few servers could be asked"),
         };
         let failures = looked.failures.iter();
@@ -277,8 +273,12 @@ fn changes(
     known: &mut BTreeMap<Identity, Line>,
     now: BTreeMap<Identity, Line>,
     are_all: (bool, bool),
+    known_max: usize,
 ) -> Vec<String> {
     let mut said = Vec::new();
+    if known.len() > known_max {
+        known.retain(|name, _| now.contains_key(name));
+    }
     known.retain(|name, _| {
         let is_all = if name.1.is_none() { are_all.0 } else { are_all.1 };
         let is_gone = is_all && !now.contains_key(name);
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn each_change_is_one_line() {
         let mut known = BTreeMap::new();
-        let mut said = |held: &[_], is_all| changes(&mut known, lines(held), (is_all, false));
+        let mut said = |held: &[_], is_all| changes(&mut known, lines(held), (is_all, false), 9);
         assert_eq!(said(&[("a", "x"), ("b", "x")], true), ["a: held by x", "b: held by x"]);
         assert_eq!(said(&[("a", "x"), ("b", "x")], true), [""; 0]);
         assert_eq!(said(&[("a", "y")], false), ["a: held by y"]);
@@ -395,7 +395,14 @@ mod tests {
         let mut known = lines(&[("a", "x")]);
         let line = known.values().next().unwrap().clone();
         known.insert((b"a".to_vec(), Some("latch")), line);
-        assert_eq!(changes(&mut known, BTreeMap::new(), (true, false)), ["a: free"]);
-        assert_eq!(changes(&mut known, BTreeMap::new(), (true, true)), ["a: latch: gone"]);
+        assert_eq!(changes(&mut known, BTreeMap::new(), (true, false), 9), ["a: free"]);
+        assert_eq!(changes(&mut known, BTreeMap::new(), (true, true), 9), ["a: latch: gone"]);
+    }
+
+    #[test]
+    fn what_is_shown_is_known_however_much_is_forgotten() {
+        let mut known = lines(&[("a", "x"), ("b", "x"), ("c", "x")]);
+        assert_eq!(changes(&mut known, lines(&[("c", "x")]), (false, false), 2), [""; 0]);
+        assert_eq!(changes(&mut known, lines(&[("a", "x")]), (false, false), 2), ["a: held by x"]);
     }
 }

@@ -176,6 +176,7 @@ impl Future for Acquire {
                 }
                 let (id, token) = (lease.id, lease.token());
                 lease.locker.driver.holds().granted(id, &this.span, token, waited);
+                lease.is_announced();
                 Ok(lease)
             }
             Err(refusal) => Err(this.refused(&lease, refusal)),

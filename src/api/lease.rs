@@ -15,7 +15,7 @@ use super::outcome;
 use crate::clock;
 use crate::driver::Shared;
 use crate::error::{Error, Report, ServerReport, Vote};
-use crate::machine::{LeaseId, Machine};
+use crate::machine::{self, LeaseId, Machine};
 use crate::names::Names;
 use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
@@ -83,6 +83,14 @@ impl Lease {
         });
         self.granted_at = clock::now();
         self.is_held = true;
+    }
+
+    /// Its grant was told, and so is what happens to it from here on; and its loss, where that came before.
+    pub(super) fn is_announced(&self) {
+        let (id, driver) = (self.id, &self.locker.driver);
+        if let Some(loss) = driver.look(|machine| machine.is_announced(id)) {
+            driver.tell(machine::Event::Lost(id, self.names.clone(), loss));
+        }
     }
 
     pub(crate) fn name(&self) -> &[u8] {

@@ -11,7 +11,7 @@ mod part;
 #[cfg(any(test, feature = "takeover"))]
 mod takeover;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(any(test, feature = "sharing"))]
 mod turning;
 

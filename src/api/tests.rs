@@ -1,6 +1,6 @@
 //! Handles on real servers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
@@ -9,13 +9,17 @@ use crate::driver::tests::start_with;
 use crate::error::{Error, ErrorKind};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
-use crate::policy::{Bounds, Loss, Retry, Term, Wait};
-use crate::stats::Meter;
+use crate::policy::{Bounds, LeaseState, Loss, Retry, Term, Wait};
+use crate::stats::{Event, Meter};
 use crate::support::{RedisServer, STUCK, eventually, soon};
 
-fn locker(servers: &[RedisServer]) -> Locker {
+pub(crate) fn locker(servers: &[RedisServer]) -> Locker {
+    metered(servers, Meter::new(None))
+}
+
+fn metered(servers: &[RedisServer], meter: Meter) -> Locker {
     Locker {
-        driver: start_with(servers, Arc::new(Meter::new(None))),
+        driver: start_with(servers, Arc::new(meter)),
         #[cfg(any(test, feature = "groups"))]
         turns: None,
     }
@@ -115,6 +119,41 @@ async fn what_is_cancelled_holds_nothing() {
     }
     drop(asked);
     eventually("nothing is there", || servers[0].cli_text(&["EXISTS", "a"]) == "0").await;
+}
+
+/// What an observer counts up at a grant it would never count down.
+#[tokio::test]
+async fn a_grant_is_told_before_what_happens_to_its_lease_however_late_its_caller_looks() {
+    let servers = [RedisServer::start()];
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let telling = Arc::clone(&told);
+    let tell = move |event: &Event<'_>| telling.lock().unwrap().push(format!("{event:?}"));
+    let locker = metered(&servers, Meter::new(Some(Arc::new(tell))));
+    let lose = async || {
+        let asked = Acquire::begun(&locker, options(Wait::Forever, SHORT)).await;
+        let (id, mut asked) = (asked.id(), Box::pin(asked));
+        tokio::select! {
+            biased;
+            _ = &mut asked => panic!("nobody has answered"),
+            () = tokio::task::yield_now() => {}
+        }
+        let state = || locker.driver.look(|machine| machine.state(id));
+        eventually("it is held", || state().is_some_and(LeaseState::is_held)).await;
+        servers[0].cli(&["DEL", "a"]);
+        eventually("it is lost", || state().is_some_and(|state| state.loss().is_some())).await;
+        (asked,)
+    };
+    drop(lose().await);
+    assert_eq!(told.lock().unwrap()[..], [""; 0], "nobody was granted anything");
+    let (asked,) = lose().await;
+    let lease = asked.await.unwrap();
+    assert_eq!(lease.loss(), Some(Loss::Gone));
+    lease.release().await.unwrap_err();
+    let told = told.lock().unwrap();
+    let are = told.iter().map(|event| event.split(' ').next().unwrap());
+    assert_eq!(are.collect::<Vec<_>>(), ["Granted", "Lost"], "{told:?}");
+    let stats = locker.driver.meter().snapshot(Vec::new(), 0);
+    assert_eq!((stats.granted, stats.lost(), stats.held), (1, 1, 0));
 }
 
 #[tokio::test]

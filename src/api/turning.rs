@@ -61,6 +61,7 @@ impl Lease {
                 lease.is_granted(granted);
                 driver.meter().note_granted(self.name(), lease.granted_at.since(began));
                 driver.holds().goes_on(id, other, lease.token());
+                lease.is_announced();
                 *self = lease;
                 Ok(())
             }

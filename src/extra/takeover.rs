@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
-use crate::machine::{Answer, FENCED, Kind, LeaseId, Machine, PLAIN, Question, Script};
+use crate::machine::{
+    Alone, Answer, FENCED, Kind, LeaseId, Machine, Means, PLAIN, Question, Script,
+};
 use crate::policy::{Ballot, Moment};
 use crate::scripts::script;
 
@@ -27,12 +29,17 @@ pub(crate) const KEEP: Script = script!("keep.lua");
 pub(crate) static SEIZED: Kind = seized(&FENCED);
 pub(crate) static SEIZED_PLAIN: Kind = seized(&PLAIN);
 
-/// In the place of a release: the words are for how many milliseconds the ticket is good, and the value of its owner.
+/// In the place of a release, as long as the ticket is good: the word is the value of its owner.
 static TICKETED: Kind = Kind {
-    release: |question| {
-        let Question { command, names, words, owner, .. } = question;
-        command.call_whole(&KEEP, &[names.lock()], &[owner, &words[0], &words[1]]);
-    },
+    alone: Some(Alone {
+        extend: |question| {
+            let Question { command, names, words, owner, ttl_ms, .. } = question;
+            command.call_whole(&KEEP, &[names.lock()], &[owner, &Decimal::new(ttl_ms), &words[0]]);
+        },
+        read: Answer::of_owned,
+        repair: |_| {},
+        means: Means::SCRIPTS,
+    }),
     ..seized(&FENCED)
 };
 
@@ -41,7 +48,7 @@ static RETURNED: Kind = Kind {
     release: |question| {
         let queue = question.names.queue();
         let keys = [question.names.lock(), question.names.fence(), &queue];
-        let (keys, words) = (question.freed(&keys), [question.owner, b"", &question.words[1]]);
+        let (keys, words) = (question.freed(&keys), [question.owner, b"", &question.words[0]]);
         question.command.call(&question.scripts.release, keys, &words);
     },
     ..seized(&FENCED)
@@ -83,8 +90,8 @@ pub(crate) fn into_ticket(
     let within_ms = u64::try_from(within.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let life_ms = within_ms.max(machine.rest_ms(id, now));
     let owner = machine.nobody(id, without_delay);
-    let words = [Decimal::new(life_ms).as_ref().into(), owner.clone()].into();
-    let is_held = machine.part(id, &TICKETED, words, Duration::from_millis(life_ms), now);
+    let (words, life) = ([owner.clone()].into(), Duration::from_millis(life_ms));
+    let is_held = machine.part(id, &TICKETED, words, life, now);
     is_held.then_some(owner)
 }
 

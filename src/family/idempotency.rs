@@ -126,7 +126,7 @@ impl IdempotentRequest {
     }
 
     /// Waits until another caller has carried the request out, or cannot any more, for at most `wait`. The
-    /// server tells of it.
+    /// server tells of it. Once `wait` is over, the request is not asked for again.
     ///
     /// What is left of it is also for how long servers that do not answer are asked, after the work, to keep its result: for at
     /// least one command, and not beyond the lease. Without a limit they are asked until the lease ends, at most a TTL.
@@ -235,22 +235,23 @@ impl IdempotentRequest {
             if let Some(vigil) = &vigil {
                 vigil.rearm();
             }
-            let said = match self.agreement(owner, key) {
+            let mut said = match self.agreement(owner, key) {
                 Some(agreement) => agree(agreement, purpose, is_again).await,
                 None => self.ask(purpose, owner, key).await,
             };
             is_again = true;
-            let left = until.since(clock::now());
-            match (&said, &mut vigil) {
-                (Ok((Said::Running(lease), _)), Some(vigil)) if !left.is_zero() => {
-                    let rested = vigil.rest(left.min(*lease)).await;
-                    rested.map_err(|closed| self.site.shut_down(closed))?;
+            let now = clock::now();
+            if let (Ok((Said::Running(lease), _)), Some(vigil)) = (&mut said, &mut vigil) {
+                let rested = vigil.rest(until.since(now).min(*lease)).await;
+                rested.map_err(|closed| self.site.shut_down(closed))?;
+                if clock::now() < until {
+                    continue;
                 }
-                _ => {
-                    self.site.note(outcome_of(said.as_ref().ok().map(|(said, _)| said)), began_at);
-                    return said.map_err(|failures| self.site.unserved(failures));
-                }
+                // What is asked behind the limit could begin.
+                *lease = lease.saturating_sub(until.since(now));
             }
+            self.site.note(outcome_of(said.as_ref().ok().map(|(said, _)| said)), began_at);
+            return said.map_err(|failures| self.site.unserved(failures));
         }
     }
 

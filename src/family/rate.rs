@@ -57,9 +57,11 @@ impl Rate {
         if self.count == 0 || self.burst == 0 {
             return Err(format!("a rate of {self} lets nothing through: both must be at least 1"));
         }
-        if self.period < PERIOD_MIN {
-            let (least, period) = (Units(PERIOD_MIN), Units(self.period));
-            return Err(format!("the period of a rate must be at least {least}, not {period}"));
+        let longest = REFILL_MAX / servers;
+        if self.period < PERIOD_MIN || self.period > longest {
+            let [least, longest, period] = [PERIOD_MIN, longest, self.period].map(Units);
+            let what = "the period of a rate must be between";
+            return Err(format!("{what} {least} and {longest}, not {period}"));
         }
         if self.burst < servers {
             return Err(format!(
@@ -68,10 +70,8 @@ impl Rate {
                 self.burst
             ));
         }
-        let period = self.period.saturating_mul(servers);
-        let share = Self { period, burst: self.burst / servers, ..self };
-        let refill = share.time_of(share.burst).filter(|refill| *refill <= REFILL_MAX);
-        if refill.is_none() || period > REFILL_MAX {
+        let share = Self { period: self.period * servers, burst: self.burst / servers, ..self };
+        if share.time_of(share.burst).is_none_or(|refill| refill > REFILL_MAX) {
             let longest = Units(REFILL_MAX);
             return Err(format!("a rate of {self} takes longer than {longest} to refill"));
         }

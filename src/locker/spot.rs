@@ -1,6 +1,8 @@
 //! The servers, as those ask them that look at locks from outside.
 
 use std::future::poll_fn;
+#[cfg(feature = "cluster")]
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::task::Poll;
 
@@ -11,6 +13,8 @@ use crate::clock;
 use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::Names;
+#[cfg(feature = "cluster")]
+use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::scripts;
 
@@ -22,13 +26,13 @@ pub(crate) struct Spot {
 }
 
 /// Which server.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum At {
     /// The one with this vote; in a Cluster, the one that serves this slot.
     Vote(usize, u16),
-    /// Where this link leads to.
+    /// Where this link leads to, as long as that is this server: another may have its place once the map has changed.
     #[cfg(feature = "cluster")]
-    Link(usize),
+    Link(usize, Arc<str>),
 }
 
 impl Spot {
@@ -46,8 +50,9 @@ impl Spot {
     pub(crate) fn all(locker: &Locker) -> Vec<(usize, Self)> {
         #[cfg(feature = "cluster")]
         if locker.driver.is_cluster() {
-            let at = |link| Self { locker: locker.clone(), at: At::Link(link) };
-            return locker.driver.links().into_iter().map(|link| (0, at(link))).collect();
+            let at = |link| At::Link(link, locker.driver.address(link).into());
+            let spot = |link| Self { locker: locker.clone(), at: at(link) };
+            return locker.driver.links().into_iter().map(|link| (0, spot(link))).collect();
         }
         (0..Self::count(locker)).map(|vote| (vote, Self::of(locker, vote, b""))).collect()
     }
@@ -57,7 +62,7 @@ impl Spot {
         match self.at {
             At::Vote(_, slot) => slot,
             #[cfg(feature = "cluster")]
-            At::Link(_) => 0,
+            At::Link(..) => 0,
         }
     }
 
@@ -66,11 +71,15 @@ impl Spot {
         match self.at {
             At::Vote(vote, slot) => self.locker.driver.link_of(vote, slot),
             #[cfg(feature = "cluster")]
-            At::Link(link) => link,
+            At::Link(link, _) => link,
         }
     }
 
     pub(crate) fn address(&self) -> String {
+        #[cfg(feature = "cluster")]
+        if let At::Link(_, address) = &self.at {
+            return address.to_string();
+        }
         self.locker.driver.address(self.link())
     }
 
@@ -112,9 +121,16 @@ impl Spot {
         let mut call = match self.at {
             At::Vote(vote, _) => self.locker.call(vote, question),
             #[cfg(feature = "cluster")]
-            At::Link(link) => self.locker.call_at(link, question),
+            At::Link(link, _) => self.locker.call_at(link, question),
         };
         let reply = call.reply().await;
+        #[cfg(feature = "cluster")]
+        if let At::Link(link, address) = &self.at {
+            if self.locker.driver.address(*link) != **address {
+                let gone = "it serves no slot of the Cluster any more".to_owned();
+                return Err(Reason::NoConnection(OpenError::Topology(gone)));
+            }
+        }
         if let Some(watcher) = watcher {
             lock(&watcher.calls).push(call);
         }
@@ -168,3 +184,6 @@ impl Watcher {
         .await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,6 +113,7 @@ impl Machine {
             defers: kind.means().know_marks && (is_fair || kind.is_fenced && waits),
             entry: None,
             scouts_for: None,
+            is_announced: false,
             token: 0,
             granted_at: now,
             relay: Relay::default(),
@@ -260,17 +261,17 @@ impl Machine {
         }
     }
 
-    /// Where a server that has to grant could not be asked, none will be in this round.
+    /// A server that has to grant could not be asked, and will not be in this round.
     pub(super) fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        if lease.votes.asked | lease.votes.failed == 0 {
-            let refusal = |at| Some((at, links[lease.link(at)].refusal_of_locks(now)?));
-            let refusals = (0..lease.replicas.len()).find_map(refusal);
-            let (at, refusal) = refusals.unwrap_or((0, Failing::Otherwise));
-            lease.votes.failed = 1 << at;
-            lease.bid.add(VoteReply::Failed(refusal), 0, None, now);
-        }
+        let put = lease.votes.put();
+        let mut open = (0..lease.replicas.len()).filter(|at| put & 1 << at == 0).peekable();
+        let Some(first) = open.peek().copied() else { return };
+        let refusal = |at| Some((at, links[lease.link(at)].refusal_of_locks(now)?));
+        let (at, refusal) = open.find_map(refusal).unwrap_or((first, Failing::Otherwise));
+        lease.votes.failed |= 1 << at;
+        lease.bid.add(VoteReply::Failed(refusal), 0, None, now);
     }
 
     /// The try to connect to a server has ended, one way or the other: what waits for that goes on.
@@ -282,15 +283,16 @@ impl Machine {
                 self.links[server].awaited.push(id);
                 continue;
             }
-            let is_awaiting =
-                |lease: &Lease| lease.phase == Phase::Asking && lease.votes == Votes::default();
-            if !self.leases.get(id).is_some_and(is_awaiting) {
-                self.extends_at(server, id, now);
-            } else if is_ready {
-                self.ask(id, now);
-            } else {
-                self.is_not_asked(id, now);
-                self.judge(id, now);
+            let asking = self.leases.get(id).filter(|lease| lease.phase == Phase::Asking);
+            match asking.map(|lease| lease.votes == Votes::default()) {
+                None => self.extends_at(server, id, now),
+                Some(true) if is_ready => self.ask(id, now),
+                // Others are asked already.
+                Some(false) if is_ready => self.put(id, now),
+                Some(_) => {
+                    self.is_not_asked(id, now);
+                    self.judge(id, now);
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ use super::session::Fault;
 use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
-use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
+use crate::policy::{BEAT, Bid, LeaseState, Loss, Moment, Quorum, TimerWheel};
 
 /// Of leases that have ended, for the next ones.
 pub(super) const SPARE_MAX: usize = 64;
@@ -297,9 +297,18 @@ impl Machine {
 
     #[inline(never)]
     pub(super) fn tell(&mut self, id: LeaseId, event: &dyn Fn(Names) -> Event) {
-        if let Some(lease) = self.leases.get(id).filter(|lease| lease.kind.has_guard) {
+        let is_heard = |lease: &&Lease| lease.is_announced || lease.state().is_none();
+        let lease = self.leases.get(id).filter(|lease| lease.kind.has_guard);
+        if let Some(lease) = lease.filter(is_heard) {
             self.effects.push(Effect::Tell(event(lease.names.clone())));
         }
+    }
+
+    /// The grant of a lease was told. Why it was lost, if it was before that: nobody was told then.
+    pub(crate) fn is_announced(&mut self, id: LeaseId) -> Option<Loss> {
+        let lease = self.leases.get_mut(id)?;
+        lease.is_announced = true;
+        lease.state().and_then(LeaseState::loss)
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {

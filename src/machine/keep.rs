@@ -255,7 +255,7 @@ impl Machine {
         for at in 0..places {
             let is_open = |lease: &&mut Lease| {
                 lease.is_held()
-                    && lease.extending.is_holders()
+                    && lease.extending != Extending::Nothing
                     && lease.link(at) == server
                     && (lease.votes.asked | lease.votes.failed) & 1 << at == 0
             };

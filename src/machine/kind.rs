@@ -109,10 +109,12 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one.
+    /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one. What
+    /// passes to nobody and is kept for another request has the place in the queue that its own priority gives it.
     pub(super) fn stands_in_line(&self) -> bool {
         let may_not = cfg!(any(test, feature = "_kinds"));
-        !may_not || self.is_exclusive && self.wait.is_some()
+        let is_part = !self.goes_on && !self.has_guard;
+        !may_not || self.is_exclusive && self.wait.is_some() && !is_part
     }
 
     /// See [`Means`].

@@ -184,6 +184,10 @@ impl Votes {
     pub(super) fn answered(self) -> u64 {
         self.granted | self.denied | self.failed
     }
+
+    pub(super) fn put(self) -> u64 {
+        self.later | self.asked | self.failed
+    }
 }
 
 pub(super) struct Lease {
@@ -216,6 +220,8 @@ pub(super) struct Lease {
     pub(super) entry: Option<Box<Entry>>,
     /// An attempt for one that stays in its queue meanwhile, and has the lease if it is granted.
     pub(super) scouts_for: Option<LeaseId>,
+    /// Its grant was told, so that what happens to it is told.
+    pub(super) is_announced: bool,
     /// Of a lease that was granted; 0 without fencing.
     pub(super) token: u64,
     /// Or when its request began.

@@ -1,5 +1,5 @@
-//! A holder that parts with its lock otherwise than by a release: the servers do for it what the release of another kind
-//! says, and may leave something there for somebody else.
+//! A holder that parts with its lock otherwise than by a release: the servers do for it what the extension of another kind
+//! says, and leave something there for somebody else. What reaches a server late leaves it for the rest of its time.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ impl Machine {
         self.leases.get(id).and_then(|lease| lease.rest_ms(now)).unwrap_or(0)
     }
 
-    /// The holder parts with its lock by the release of this kind, which reads these words, and what that leaves at
-    /// servers lives no longer than for `life`. The lock goes to no other of this process. [`Machine::poll_release`] says
+    /// The holder parts with its lock by the extension of this kind, which reads these words, and what that leaves at
+    /// servers lives until `life` is over. The lock goes to no other of this process. [`Machine::poll_release`] says
     /// what comes of it. False where the lease is not held any more, and is left as it is.
     pub(crate) fn part(
         &mut self,
@@ -38,12 +38,12 @@ impl Machine {
             return false;
         }
         // Servers may have something until then, as with a delay behind a lease.
-        let delay = Some(life.max(lease.key_life()));
-        lease.bounded = Bounded::new(Bounds { lock_delay: delay, ..Bounds::default() });
+        let lock_delay = Some(life.max(lease.key_life()));
+        let at_least = Some(now.since(lease.granted_at) + life);
+        let bounds = Bounds { at_least, lock_delay, ..Bounds::default() };
+        lease.bounded = Some(Box::new(Bounded { bounds, is_told: true }));
         (lease.kind, lease.words, lease.asked_at) = (kind, words, now);
-        let names = lease.names.clone();
         self.lets_go(id, now);
-        self.stays_taken(names.lock(), now);
         true
     }
 
@@ -52,6 +52,7 @@ impl Machine {
     pub(crate) fn take_back(&mut self, id: LeaseId, kind: &'static Kind, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.kind = kind;
+        lease.bounded.iter_mut().for_each(|bounded| bounded.is_told = false);
         for (at, replica) in lease.replicas.iter_mut().enumerate() {
             if replica.has != Has::Nothing || lease.votes.asked & 1 << at != 0 {
                 replica.has = Has::Perhaps;

@@ -52,7 +52,9 @@ impl Machine {
         };
         let has_to_grant = is_alone || lease.replicas.len() != settings.quorum.servers();
         let needed = if has_to_grant { lease.replicas.len() } else { 0 };
-        let awaited = (0..needed).map(|at| lease.link(at)).find(is_awaited);
+        let put = lease.votes.put();
+        let open = (0..needed).filter(|at| put & 1 << at == 0);
+        let awaited = open.map(|at| lease.link(at)).find(is_awaited);
         if let Some(link) = awaited.or(unsure) {
             links[link].awaited.push(id);
             is_wanted = awaited.is_some() && links[link].want(now);
@@ -60,7 +62,6 @@ impl Machine {
         let has_waited = !lines.is_empty() && lines.has_ask(&lease.names, id);
         let is_put = awaited.or(unsure).is_none();
         let count = if is_put { lease.replicas.len() } else { 0 };
-        let put = lease.votes.later | lease.votes.asked | lease.votes.failed;
         let mut unreached = 0;
         for at in 0..count {
             if put & 1 << at != 0 {

@@ -14,7 +14,7 @@ use super::command::{Command, Form, Scripts};
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::{Kind, Question, Words};
-use super::lease::{Has, Lease, Phase, Replica, Votes};
+use super::lease::{Has, Lease, Phase, Replica};
 use super::link::{Link, State};
 use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use super::session::Fault;
@@ -311,7 +311,7 @@ impl Machine {
         let Some(lease) = leases.get_mut(id).filter(|lease| lease.round == round) else {
             return false;
         };
-        let (link, is_alone) = (&mut links[to], lease.is_alone());
+        let link = &mut links[to];
         let replica = &mut lease.replicas[at];
         // Nobody is told anything by a server that does not serve the slot yet.
         replica.routed.is_apart |= !is_lasting;
@@ -333,10 +333,11 @@ impl Machine {
             return is_asked;
         }
         match what {
-            What::Acquire if lease.phase == Phase::Asking && is_alone => {
+            What::Acquire if lease.phase == Phase::Asking => {
                 // The server that was asked has done nothing of it.
                 replica.has = if replica.has == Has::Asked { Has::Nothing } else { replica.has };
-                lease.votes = Votes::default();
+                lease.votes.asked &= !(1 << at);
+                lease.votes.watched &= !(1 << at);
                 link.awaited.push(id);
                 link.want(now);
             }
@@ -347,8 +348,8 @@ impl Machine {
             }
             What::Extend => {
                 lease.votes.asked &= !(1 << at);
-                self.renew_at_one(to, at, &[id], now);
-                self.judge_extension(id, now);
+                link.awaited.push(id);
+                link.want(now);
             }
             _ => return false,
         }

@@ -312,7 +312,10 @@ pub(super) fn request_of(
         words: Box::default(),
         said: Box::default(),
     };
-    bench.machine.acquire(options, bench.now)
+    let id = bench.machine.acquire(options, bench.now);
+    // What becomes of it is told at once.
+    assert_eq!(bench.machine.is_announced(id), None);
+    id
 }
 
 /// The reply of a script that did what it was asked.

@@ -46,7 +46,7 @@ impl Code {
             "AGAIN" => Self::Again,
             "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "OOM" | "MISCONF"
             | "NOREPLICAS" => Self::Later,
-            #[cfg(feature = "cluster")]
+            #[cfg(any(test, feature = "cluster"))]
             "TRYAGAIN" => Self::Apart,
             "READONLY" => Self::ReadOnly,
             "MOVED" | "ASK" => Self::Elsewhere,

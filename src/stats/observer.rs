@@ -45,7 +45,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A request was granted its lease.
+    /// A request was granted its lease: told before what happens to the lease.
     #[non_exhaustive]
     Granted {
         /// The lock.

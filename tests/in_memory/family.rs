@@ -69,6 +69,26 @@ async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
     let RequestOutcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
 }
 
+/// The other's lease ends with the wait: a question behind that would begin the work.
+#[tokio::test(start_paused = true)]
+async fn no_work_begins_once_the_wait_for_others_is_over() {
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let request = || locker.idempotent("payment", b"body", HOUR).ttl(10 * SECOND);
+    let never = async |_: &_| std::future::pending::<Result<Vec<u8>, Infallible>>().await;
+    assert!(timeout(SECOND, request().run(never)).await.is_err());
+    let runs = AtomicUsize::new(0);
+    let pay = async |_: &_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        Ok::<_, Infallible>("receipt")
+    };
+    let late = request().wait_at_most(9 * SECOND).run(pay).await.unwrap();
+    assert!(matches!(late, RequestOutcome::Running { .. }), "{late:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    let paid = request().wait_at_most(9 * SECOND).run(pay).await.unwrap();
+    assert!(matches!(paid, RequestOutcome::Ran(_)), "{paid:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
     let server = Server::new();

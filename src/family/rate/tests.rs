@@ -18,17 +18,19 @@ fn rates_that_cannot_be_kept_are_refused_with_what_would_do() {
     let nothing = " lets nothing through: both must be at least 1";
     assert!(refused(Rate::new(0, SECOND), 1).ends_with(nothing));
     assert!(refused(Rate::new(5, SECOND).burst(0), 1).ends_with(nothing));
-    assert_eq!(
-        refused(Rate::new(5, Duration::from_micros(999)), 1),
-        "the period of a rate must be at least 1 ms, not 999 µs"
-    );
+    let year = SECOND * 366 * 24 * 60 * 60;
+    let [short, long] = [Duration::from_micros(999), year + SECOND * 60 * 60];
+    let wrong = "the period of a rate must be between 1 ms and";
+    assert_eq!(refused(Rate::new(5, short), 1), format!("{wrong} 8784 h, not 999 µs"));
+    // Its tokens are back in time.
+    assert_eq!(refused(Rate::new(9, long).burst(1), 1), format!("{wrong} 8784 h, not 8785 h"));
+    assert_eq!(refused(Rate::new(9, year).burst(3), 3), format!("{wrong} 2928 h, not 8784 h"));
     assert_eq!(
         refused(Rate::new(5, SECOND).burst(2), 3),
         "a burst of 2 cannot be shared by 3 servers, which each decide alone: it must be at least 3"
     );
-    let year = SECOND * 366 * 24 * 60 * 60;
     assert!(Rate::new(1, year).shared_by(1).is_ok());
-    for rate in [Rate::new(1, year).burst(2), Rate::new(1, Duration::MAX), Rate::new(9, year * 2)] {
+    for rate in [Rate::new(1, year).burst(2), Rate::new(1, SECOND * 60 * 60).burst(u32::MAX)] {
         assert!(refused(rate, 1).ends_with("takes longer than 8784 h to refill"), "{rate}");
     }
 }

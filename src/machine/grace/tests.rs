@@ -2,11 +2,12 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use leasehold_resp::Decimal;
 
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, request_of, settings, stamp, text,
 };
-use super::super::{FENCED, Kind, Login, Routing};
+use super::super::{Alone, FENCED, Kind, Login, Means, Routing};
 use super::*;
 use crate::machine::command::Script;
 use crate::policy::{Bounds, LeaseState, Wait};
@@ -184,10 +185,15 @@ fn where_a_lock_and_its_counter_are_at_two_servers_its_holder_extends_it() {
 
 /// What leaves the lock to somebody else, and what takes that back.
 static LEFT: Kind = Kind {
-    release: |question| {
-        let words = [question.owner, &question.words[0]];
-        question.command.call_whole(&question.scripts.queue, &[question.names.lock()], &words);
-    },
+    alone: Some(Alone {
+        extend: |question| {
+            let words = [question.owner, &question.words[0], &*Decimal::new(question.ttl_ms)];
+            question.command.call_whole(&question.scripts.queue, &[question.names.lock()], &words);
+        },
+        read: Answer::of_owned,
+        repair: |_| {},
+        means: Means::SCRIPTS,
+    }),
     ..FENCED
 };
 

@@ -1,12 +1,12 @@
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use leasehold_resp::Frame;
+use leasehold_resp::{Decimal, Frame};
 
 use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp, text};
-use super::super::{FENCED, Fault, Login};
+use super::super::{Alone, Answer, FENCED, Fault, Login, Means};
 use super::*;
-use crate::policy::{End, Wait};
+use crate::policy::{End, Term, Wait};
 
 const LIFE: Duration = Duration::from_secs(3600);
 
@@ -19,11 +19,16 @@ static LEFT: Kind = Kind {
     acquire: FENCED.acquire,
     read: FENCED.read,
     wait: FENCED.wait,
-    release: |question| {
-        let words = [question.owner, &question.words[0]];
-        question.command.call_whole(&question.scripts.queue, &[], &words);
-    },
-    alone: None,
+    release: FENCED.release,
+    alone: Some(Alone {
+        extend: |question| {
+            let words = [question.owner, &question.words[0], &*Decimal::new(question.ttl_ms)];
+            question.command.call_whole(&question.scripts.queue, &[], &words);
+        },
+        read: Answer::of_owned,
+        repair: |_| {},
+        means: Means::SCRIPTS,
+    }),
     also: |_| &[],
     becomes: None,
 };
@@ -65,6 +70,36 @@ fn a_lock_that_is_parted_with_is_let_go_once_a_quorum_says_so_and_everywhere_in_
         vec![if is_it { stamp(command) } else { greeting(command, "") }]
     });
     assert_eq!((parted, bench.machine.len()), (1, 0));
+}
+
+/// Else it would be kept from others for longer than its holder has said, and where the time is over for nobody.
+#[test]
+fn what_is_left_at_a_server_that_is_late_is_left_for_the_rest_of_the_time() {
+    for (late, said) in [(LIFE / 4, Some("2700000")), (LIFE * 2, None)] {
+        let (mut bench, id, first) = parted(3);
+        assert_eq!(first[5], "3600000");
+        (1..3).for_each(|at| bench.answer(at, |command| vec![stamp(command)]));
+        bench.close(0);
+        bench.machine.forget(id, bench.now);
+        // The key there lasts, as after a step of its server's clock.
+        bench.machine.leases.get_mut(id).unwrap().term = Term::new(LIFE * 3, None).unwrap();
+        bench.now = bench.now.after(late);
+        bench.dial(0, Login::default());
+        let mut kept = Vec::new();
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVAL" => {
+                kept.push(text(&command[5..6]));
+                vec![stamp(command)]
+            }
+            b"EVALSHA" => vec![stamp(command)],
+            _ => vec![greeting(command, "")],
+        });
+        let kept: Vec<u64> = kept.iter().map(|ms| ms.parse().unwrap()).collect();
+        let most: Option<u64> = said.map(|ms| ms.parse().unwrap());
+        assert!(kept.len() == most.iter().count(), "{kept:?}");
+        assert!(kept.iter().all(|ms| Some(*ms) <= most && *ms > 2_600_000), "{kept:?}");
+        assert_eq!(bench.machine.len(), 0);
+    }
 }
 
 #[test]

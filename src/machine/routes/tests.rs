@@ -1,4 +1,5 @@
 mod once;
+mod unmet;
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

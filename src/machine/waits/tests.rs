@@ -34,6 +34,30 @@ fn one_of_several_servers_that_talks_nonsense_at_the_limit_hides_no_holder() {
 /// As shares, groups and what is asked for without scripts.
 static PASSED_TO_NOBODY: Kind = Kind { goes_on: false, ..FENCED };
 
+/// As one of several locks that is kept until a request has all of them: its priority counts in the queue of its lock.
+static KEPT: Kind = Kind { has_guard: false, ..PASSED_TO_NOBODY };
+
+#[test]
+fn what_is_kept_for_a_request_stands_behind_nobody_of_its_process() {
+    let mut bench = Bench::connected(1);
+    let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+    let asked = |bench: &mut Bench, kind| {
+        request_of(kind, bench, b"a", Wait::Forever, Bounds::default());
+        let mut asked = 0;
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => {
+                asked += 1;
+                vec![Frame::Array([stamp(command)].into_iter().chain(held.clone()).collect())]
+            }
+            _ => vec![greeting(command, "")],
+        });
+        asked
+    };
+    assert!(asked(&mut bench, &FENCED) > 0);
+    assert_eq!(asked(&mut bench, &FENCED), 0, "it stands in line");
+    assert!(asked(&mut bench, &KEPT) > 0);
+}
+
 /// The server tells this connection of nothing that the machine itself does.
 #[test]
 fn a_release_of_this_process_is_news_to_one_that_rests_for_its_pause() {

@@ -13,7 +13,6 @@ fn error_replies_are_known_by_their_first_word() {
         ("NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
         ("AGAIN more entries are to be taken out", Code::Again),
         ("LOADING Redis is loading the dataset in memory", Code::Later),
-        #[cfg(feature = "cluster")]
         ("TRYAGAIN Multiple keys request during rehashing of slot", Code::Apart),
         ("READONLY You can't write against a read only replica.", Code::ReadOnly),
         ("MOVED 3999 127.0.0.1:6381", Code::Elsewhere),

@@ -38,8 +38,11 @@ fn a_server_that_has_no_slot_yet_stays_connected_for_the_renewals_that_are_sent_
     let mut bench = routed();
     let held = acquire(&mut bench, b"a");
     bench.answer(0, |command| vec![stamp(command)]);
-    // The first one finds no connection there.
+    // The first one finds no connection there, and waits for it.
+    bench.effects.clear();
     assert!((0..20).any(|_| a_second_passes(&mut bench) > 0));
+    let has_failed = |effect: &Effect| matches!(effect, Effect::Tell(Event::RenewalFailed(..)));
+    assert!(!bench.effects.iter().any(has_failed), "{:?}", bench.effects);
     bench.effects.clear();
     let taken: usize = (0..30).map(|_| a_second_passes(&mut bench)).sum();
     assert!(taken > 5, "{taken}");
