@@ -32,9 +32,13 @@ impl Builder {
         #[cfg(feature = "sentinel")]
         let watched = if let Targets::Service(it) = &targets { Some(it.clone()) } else { None };
         let (machine, servers, quorum) = self.machine(targets)?;
+        let servers = Arc::new(servers);
         #[cfg(feature = "sentinel")]
-        let (machine, servers, watch) =
-            Watch::begin(watched, machine, servers, Box::new(Releases::default())).await?;
+        let (mut watch, mut machine) = (Watch::of(watched, &servers, &machine), machine);
+        #[cfg(feature = "sentinel")]
+        if let Some(watch) = &mut watch {
+            watch.begin(&mut machine, Box::new(Releases::default())).await?;
+        }
         let votes = servers.votes();
         let front = self.driven(machine, servers);
         #[cfg(feature = "sentinel")]
@@ -63,10 +67,10 @@ impl Builder {
             ));
         }
         let (machine, servers, _) = self.machine(targets)?;
-        Ok(self.driven(machine, servers))
+        Ok(self.driven(machine, servers.into()))
     }
 
-    fn driven(&self, machine: Machine, servers: Servers) -> Front {
+    fn driven(&self, machine: Machine, servers: Arc<Servers>) -> Front {
         let meter = Arc::new(Meter::new(self.observer.clone()));
         let (driver, task) = driver::new(machine, servers, meter);
         drop(clock::spawn(task));

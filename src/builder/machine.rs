@@ -1,6 +1,6 @@
 //! From settings to a machine, and where its servers are.
 
-#[cfg(feature = "cluster")]
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use super::assembly::Servers as Targets;
 use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
+#[cfg(feature = "sentinel")]
+use crate::driver::service::Service;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "cluster")]
@@ -83,12 +85,14 @@ impl Builder {
         self.check_scriptless(matches!(targets, Targets::Cluster(_)), false)?;
         #[cfg(feature = "cluster")]
         let is_cluster = matches!(targets, Targets::Cluster(_));
+        #[cfg(feature = "sentinel")]
+        let is_service = matches!(targets, Targets::Service(_));
         let endpoints = match targets {
             Targets::Fixed(endpoints) => endpoints,
             // Its master is to be found.
-            Targets::Service(watched) => vec![watched.into_template()],
+            Targets::Service(watched) => vec![watched.template().clone()],
             // Its masters are.
-            Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
+            Targets::Cluster(seeds) => seeds.into_endpoints(),
         };
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         #[cfg(feature = "cluster")]
@@ -96,14 +100,24 @@ impl Builder {
             if is_cluster { Settings { limits: OF_LISTS, ..settings } } else { settings };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
-        let servers = self.dialled(endpoints, tls, fingerprint);
+        #[cfg_attr(
+            not(any(feature = "cluster", feature = "sentinel")),
+            allow(unused_mut, reason = "they stay")
+        )]
+        let mut servers = self.dialled(endpoints, tls, fingerprint);
         #[cfg_attr(
             not(any(test, feature = "cluster", feature = "grace")),
             allow(unused_mut, reason = "its keys stay")
         )]
         let mut machine = Machine::new(addresses, settings, clock::now());
         #[cfg(feature = "cluster")]
-        let servers = Servers { nodes: is_cluster.then(Arc::default), ..servers };
+        if is_cluster {
+            servers.nodes = Some(Arc::default());
+        }
+        #[cfg(feature = "sentinel")]
+        if is_service {
+            servers.service = Some(Arc::new(Service::new(servers.endpoints[0].clone())));
+        }
         #[cfg(feature = "cluster")]
         if is_cluster {
             machine.routes_by(ROUTING);

@@ -13,7 +13,7 @@ mod call;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 pub(crate) mod dialling;
-#[cfg(any(feature = "cluster", feature = "examine"))]
+#[cfg(feature = "_interviews")]
 pub(crate) mod interview;
 #[cfg_attr(not(any(test, feature = "credentials")), path = "logins/off.rs")]
 mod logins;
@@ -25,7 +25,7 @@ pub(crate) mod report;
 pub(crate) mod sentinels;
 pub(crate) mod servers;
 #[cfg(feature = "sentinel")]
-mod service;
+pub(crate) mod service;
 mod telling;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -69,7 +69,7 @@ pub(crate) const STALL: Duration = Duration::from_millis(10);
 /// What handles and the task share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    servers: Servers,
+    servers: Arc<Servers>,
     meter: Arc<Meter>,
     holds: Holds<LeaseId>,
     /// A caller may be on another runtime, or on none.
@@ -381,7 +381,11 @@ pub(crate) struct Task {
 }
 
 /// A driver and its task, which is to be spawned on the present runtime.
-pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc<Shared>, Task) {
+pub(crate) fn new(
+    machine: Machine,
+    servers: Arc<Servers>,
+    meter: Arc<Meter>,
+) -> (Arc<Shared>, Task) {
     let count = servers.endpoints.len();
     let state = State {
         machine,
