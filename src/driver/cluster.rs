@@ -109,7 +109,7 @@ impl Keeper {
     /// Of the Cluster that the servers are, if they are one.
     pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
         let (servers, settings) =
-            (Arc::clone(&driver.servers), driver.look(|machine| *machine.settings()));
+            (Arc::new(driver.servers.clone()), driver.look(|machine| *machine.settings()));
         let nodes = servers.nodes.clone()?;
         Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
     }

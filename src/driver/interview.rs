@@ -117,7 +117,7 @@ impl Interview {
         self.opened.handshake.ends_login_at()
     }
 
-    /// The replies to these commands, which go out in one write. Each is waited for so long.
+    /// The replies to these commands, which go out in one write; each within this time of the one before.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Interview {
         self.replies(None, within)
     }
 
-    /// The last replies, so many; or else none, once something is told.
+    /// The last replies, of this number; or else none, once something is told.
     async fn hear(&mut self, count: Option<usize>, within: Duration) -> Result<Vec<Frame>, Fault> {
         let mut replies = Vec::new();
         while if count.is_none() { !take(&mut self.is_told) } else { self.open > 0 } {

@@ -69,7 +69,7 @@ pub(crate) const STALL: Duration = Duration::from_millis(10);
 /// What handles and the task share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    servers: Arc<Servers>,
+    servers: Servers,
     meter: Arc<Meter>,
     holds: Holds<LeaseId>,
     /// A caller may be on another runtime, or on none.
@@ -381,11 +381,7 @@ pub(crate) struct Task {
 }
 
 /// A driver and its task, which is to be spawned on the present runtime.
-pub(crate) fn new(
-    machine: Machine,
-    servers: Arc<Servers>,
-    meter: Arc<Meter>,
-) -> (Arc<Shared>, Task) {
+pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc<Shared>, Task) {
     let count = servers.endpoints.len();
     let state = State {
         machine,

@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known, untold};
+use self::sentinel::{Sentinel, Way};
+use super::Shared;
 use super::interview::Interview;
 use super::service::Service;
-use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
 use crate::endpoint::{Endpoint, Watched};
 use crate::error::{Error, Report};
-use crate::machine::{Machine, Memory, Settings};
+use crate::machine::Settings;
 use crate::net::limits::OF_LISTS;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
@@ -62,31 +62,12 @@ pub(crate) struct Watch {
     service: Arc<Service>,
 }
 
-/// How Sentinels and servers are asked.
-struct Way {
-    servers: Arc<Servers>,
-    settings: Settings,
-}
-
 /// What a round of questions came to.
 enum Finding {
     Unchanged,
     /// Something is changing: to be asked again soon.
     Changing,
     Found(Successor<usize>),
-}
-
-impl Shared {
-    /// Leads the link to another server.
-    fn go_over(self: &Arc<Self>, service: &Service, master: Endpoint, votes_at: Moment) {
-        let (now, left, address) = (clock::now(), service.address(), master.address.to_string());
-        let mut state = self.lock();
-        service.follow(master);
-        state.wires[0].why = None;
-        state.machine.moved(0, address, votes_at, now);
-        self.carry_out(state, now, usize::MAX);
-        self.meter.logins().forget(&left);
-    }
 }
 
 /// The place of a server among those that are known, of which it is one from here on.
@@ -97,74 +78,59 @@ fn number(known: &mut Vec<Address>, server: &Address) -> usize {
     })
 }
 
-/// Where clients may still follow another master, nothing new is granted until they have noticed.
-fn votes_at(successor: &Successor<usize>) -> Moment {
-    let now = clock::now();
-    if successor.has_rival { now.after(SETTLING) } else { now }
-}
-
 impl Watch {
-    /// Of a service, where there is one.
-    pub(crate) fn of(
-        watched: Option<Watched>,
-        servers: &Arc<Servers>,
-        machine: &Machine,
-    ) -> Option<Self> {
-        let Watched { sentinels, service: name, template } = watched?;
-        let settings = Settings { limits: OF_LISTS, ..*machine.settings() };
-        let way = Arc::new(Way { servers: Arc::clone(servers), settings });
+    /// Of the service that a driver's servers are.
+    pub(crate) fn of(watched: Watched, driver: &Arc<Shared>) -> Self {
+        let Watched { sentinels, service: name, template } = watched;
+        let servers = Arc::new(driver.servers.clone());
+        let service = servers.service.clone().expect("they are one");
+        let settings = driver.look(|machine| *machine.settings());
+        let way = Arc::new(Way { servers, settings: Settings { limits: OF_LISTS, ..settings } });
         let sentinel = |endpoint| Sentinel::new(endpoint, Arc::clone(&way));
         let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
-        Some(Self {
-            name,
-            known: Vec::new(),
-            mastership: Mastership::new(sentinels.len()),
-            sentinels,
-            asked: Vec::new(),
-            service: servers.service.clone()?,
-            way,
-            template,
-        })
+        let mastership = Mastership::new(sentinels.len());
+        let (known, asked) = (Vec::new(), Vec::new());
+        Self { name, sentinels, known, mastership, asked, way, template, service }
     }
 
-    /// Finds the master by the Sentinels, and leads the one link there.
+    /// Finds the master by the Sentinels, and leads the one link there; and to each successor from then on, in a task that
+    /// ends with the driver.
     ///
     /// # Errors
     ///
     /// What each of them says, if there is none to be found.
-    pub(crate) fn begin<'a>(
-        &'a mut self,
-        machine: &'a mut Machine,
-        memory: Box<dyn Memory>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
+    pub(crate) fn begin(mut self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let found = loop {
+            loop {
                 if let Finding::Found(found) = self.ask().await.map_err(Error::connect)? {
-                    break found;
+                    self.go_over(driver, &found);
+                    break;
                 }
                 sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-            };
-            let master = self.goes_over(&found);
-            self.service.follow(master);
-            machine.moved(0, self.service.address(), votes_at(&found), clock::now());
-            machine.remembers(0, memory);
+            }
+            let following = clock::spawn(self.follow(Arc::downgrade(driver)));
+            driver.lock().follower = Some(following.abort_handle());
             Ok(())
         })
     }
 
-    /// This server is followed from here on.
-    fn goes_over(&mut self, found: &Successor<usize>) -> Endpoint {
+    /// Leads the link to this server.
+    fn go_over(&mut self, driver: &Arc<Shared>, found: &Successor<usize>) {
         self.asked.clear();
         self.known.swap(0, found.master);
         self.known.truncate(1);
         self.mastership.follow(&Successor { master: 0, ..*found });
-        self.endpoint(0)
-    }
-
-    /// Does [`Watch::follow`] in a task of its own, which ends with the driver.
-    pub(crate) fn begin_to_follow(self, driver: &Arc<Shared>) {
-        let following = clock::spawn(self.follow(Arc::downgrade(driver)));
-        driver.lock().follower = Some(following.abort_handle());
+        let master = self.endpoint(0);
+        let now = clock::now();
+        // Where clients may still follow another master, nothing new is granted until they have noticed.
+        let votes_at = if found.has_rival { now.after(SETTLING) } else { now };
+        let (left, address) = (self.service.address(), master.address.to_string());
+        let mut state = driver.lock();
+        self.service.follow(master);
+        state.wires[0].why = None;
+        state.machine.moved(0, address, votes_at, now);
+        driver.carry_out(state, now, usize::MAX);
+        driver.meter.logins().forget(&left);
     }
 
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is
@@ -182,10 +148,7 @@ impl Watch {
             let found = self.ask().await;
             let Some(driver) = driver.upgrade() else { return };
             match found {
-                Ok(Finding::Found(successor)) => {
-                    let master = self.goes_over(&successor);
-                    driver.go_over(&self.service, master, votes_at(&successor));
-                }
+                Ok(Finding::Found(successor)) => self.go_over(&driver, &successor),
                 Ok(Finding::Changing) => self.service.wanted.notify_one(),
                 // With no answer the master stays the same.
                 Ok(Finding::Unchanged) | Err(_) => {}

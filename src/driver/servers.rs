@@ -19,6 +19,7 @@ use crate::net::streams::Connector;
 use crate::net::tls::Client;
 
 /// See the module's documentation.
+#[derive(Clone)]
 pub(crate) struct Servers {
     /// Of a Cluster, the seeds.
     pub(crate) endpoints: Box<[Endpoint]>,

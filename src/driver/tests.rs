@@ -61,7 +61,7 @@ pub(super) fn connect_with(
     times: [Duration; 2],
 ) -> Arc<Shared> {
     let (machine, servers) = parts(endpoints, restart_quarantine, times);
-    let (shared, task) = new(machine, servers.into(), meter);
+    let (shared, task) = new(machine, servers, meter);
     tokio::spawn(task);
     shared
 }

@@ -22,10 +22,6 @@ impl Seeds {
     pub(crate) fn endpoints_mut(&mut self) -> &mut [Endpoint] {
         &mut self.0
     }
-
-    pub(crate) fn into_endpoints(self) -> Vec<Endpoint> {
-        self.0
-    }
 }
 
 impl From<Vec<Endpoint>> for Seeds {

@@ -25,10 +25,6 @@ impl<const IS_CLUSTER: bool> LeftOut<IS_CLUSTER> {
         match *self {}
     }
 
-    pub(crate) fn into_endpoints(self) -> Vec<Endpoint> {
-        match self {}
-    }
-
     pub(crate) fn template(&self) -> &Endpoint {
         match *self {}
     }

@@ -207,7 +207,7 @@ impl Handshake {
             }
             say(Step::SetName, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
         }
-        for [name, value] in LIBRARY {
+        for [name, value] in LIBRARY.into_iter().filter(|_| !is_bare) {
             say(Step::SetLibrary, &[b"CLIENT", b"SETINFO", name, value]);
         }
         let sections = settings.sections().filter(|_| !is_bare);

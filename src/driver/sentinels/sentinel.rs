@@ -8,14 +8,15 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 use tokio::time::sleep;
 
-use super::Way;
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::driver::Servers;
 use crate::driver::interview::Interview;
 use crate::driver::opening::Unopened;
 use crate::driver::sentinels::word::{self, Known};
 use crate::endpoint::Endpoint;
 use crate::error::ServerReport;
+use crate::machine::Settings;
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
@@ -36,6 +37,12 @@ const RECONNECT: Backoff =
 const MASTER: &str = "SENTINEL MASTER (the service in the URL)";
 const ADDRESS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME (the service in the URL)";
 const REPLICAS: &str = "SENTINEL REPLICAS";
+
+/// How Sentinels and servers are asked.
+pub(super) struct Way {
+    pub(super) servers: Arc<Servers>,
+    pub(super) settings: Settings,
+}
 
 /// See the module's documentation. Whatever is dropped that is asked of it, it stays as it is.
 pub(super) struct Sentinel {

@@ -68,7 +68,7 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     });
     let replaced = || silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl));
     survey.findings.extend(stuck.or_else(replaced));
-    let master = said.newest(|_| true).map(|word| word.master.clone());
+    let master = said.newest(&|_| true).map(|word| word.master.clone());
     let master = master.map(|address| template.at(address));
     survey.servers.extend(master.map(|master| Ok(plan.ways.reach(master))));
     survey
@@ -125,7 +125,7 @@ pub(in crate::examine) fn stuck(
 pub(in crate::examine) fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
     const CHECK: Check = Check::Topology;
     let masters = &said.words;
-    let Some(newest) = said.newest(|_| true) else {
+    let Some(newest) = said.newest(&|_| true) else {
         return Finding::error(CHECK, "no Sentinel named a master")
             .cured_by("fix the Sentinels named above, or check the service's name");
     };

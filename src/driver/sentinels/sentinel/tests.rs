@@ -20,7 +20,7 @@ async fn a_frozen_sentinel_at_the_first_address_of_a_name_is_passed_over() {
     let address = Address::Tcp { host: "sentinels.frozen".to_owned(), port: 1 };
     let endpoint = Endpoint { address, login: None, database: 0, tls: false };
     let (machine, servers) = parts([endpoint.clone()], None, [AN_HOUR; 2]);
-    let way = Way { servers, settings: *machine.settings() };
+    let way = Way { servers: servers.into(), settings: *machine.settings() };
     let interview = soon("it is connected to", way.meet(endpoint)).await.ok().unwrap();
     assert!(!is_mute(&interview.answers), "{:?}", interview.answers);
 }
