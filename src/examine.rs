@@ -93,7 +93,7 @@ async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) 
 
 async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     let server = endpoint.address.to_string();
-    let meet = || plan.ways.interview(endpoint, plan.greeting);
+    let meet = || plan.ways.interview(endpoint, plan.greeting, &[]);
     let mut interview = match meet().await {
         Ok(interview) => interview,
         Err(reason) => return Patient::unmet(&server, unmet(&reason)),

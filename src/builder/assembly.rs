@@ -52,14 +52,20 @@ impl Builder {
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for url in &self.urls {
             match Target::parse(url).map_err(Error::misuse)? {
-                Target::Server(endpoint) => endpoints.push(self.as_set(endpoint)?),
-                Target::Cluster(seeds) if self.urls.len() == 1 => {
-                    return seeds.try_map(|seed| self.as_set(seed)).map(Servers::Cluster);
+                Target::Server(mut endpoint) => {
+                    self.set(&mut endpoint)?;
+                    endpoints.push(endpoint);
                 }
-                Target::Sentinel(watched) if self.urls.len() == 1 => {
+                Target::Cluster(mut seeds) if self.urls.len() == 1 => {
+                    seeds.endpoints_mut().iter_mut().try_for_each(|seed| self.set(seed))?;
+                    return Ok(Servers::Cluster(seeds));
+                }
+                Target::Sentinel(mut watched) if self.urls.len() == 1 => {
+                    let (template, sentinels) = watched.parts_mut();
+                    self.set(template)?;
                     let login = self.sentinel_login.as_ref();
-                    let watched = watched.try_with(|server| self.as_set(server), login);
-                    return watched.map(Servers::Service);
+                    sentinels.iter_mut().for_each(|sentinel| sentinel.login = login.cloned());
+                    return Ok(Servers::Service(watched));
                 }
                 Target::Cluster(_) | Target::Sentinel(_) => {
                     return Err(Error::misuse(NOT_ALONE));
@@ -77,10 +83,19 @@ impl Builder {
         Ok(Servers::Fixed(endpoints))
     }
 
-    /// The server of a URL as the settings have it: with the provider of its credentials where there is one.
-    pub(super) fn as_set(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
+    /// Makes the server of a URL what the settings have it: with the provider of its credentials where there is one.
+    #[cfg_attr(
+        not(any(test, feature = "credentials", feature = "streams")),
+        allow(
+            clippy::unused_self,
+            clippy::unnecessary_wraps,
+            unused_variables,
+            reason = "it stays"
+        )
+    )]
+    pub(super) fn set(&self, endpoint: &mut Endpoint) -> Result<(), Error> {
         #[cfg(all(unix, feature = "streams"))]
-        self.check_connector(&endpoint)?;
+        self.check_connector(endpoint)?;
         #[cfg(any(test, feature = "credentials"))]
         if let Some(provider) = &self.credentials {
             if endpoint.login.is_some() {
@@ -90,10 +105,9 @@ impl Builder {
                     endpoint.address
                 )));
             }
-            let login = Some(Login::Provided(provider.clone()));
-            return Ok(Endpoint { login, ..endpoint });
+            endpoint.login = Some(Login::Provided(provider.clone()));
         }
-        Ok(endpoint)
+        Ok(())
     }
 
     /// What servers that want TLS are met with.

@@ -161,8 +161,9 @@ impl Builder {
         }
         let candidate = |url: &String| -> Result<Endpoint, String> {
             match Target::parse(url).map_err(|error| error.to_string())? {
-                Target::Server(endpoint) => {
-                    self.as_set(endpoint).map_err(|error| error.to_string())
+                Target::Server(mut endpoint) => {
+                    let set = self.set(&mut endpoint);
+                    set.map(|()| endpoint).map_err(|error| error.to_string())
                 }
                 Target::Cluster(_) | Target::Sentinel(_) => Err(super::assembly::NOT_ALONE.into()),
             }

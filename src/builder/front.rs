@@ -12,8 +12,6 @@ use crate::driver::cluster::Keeper;
 #[cfg(feature = "sentinel")]
 use crate::driver::sentinels::Watch;
 use crate::error::Error;
-#[cfg(feature = "sentinel")]
-use crate::extra::Releases;
 use crate::machine::Machine;
 #[cfg(any(test, feature = "groups"))]
 use crate::names::Names;
@@ -28,18 +26,13 @@ const TURNS: &[u8] = b"leasehold:turn";
 impl Builder {
     /// What a locker stands on, once this number of servers serve.
     pub(super) async fn front(&self, least: fn(Quorum) -> usize) -> Result<Front, Error> {
-        let targets = self.servers()?;
-        #[cfg(feature = "sentinel")]
-        let watched = if let Targets::Service(it) = &targets { Some(it.clone()) } else { None };
-        let (machine, servers, quorum) = self.machine(targets)?;
-        #[cfg(feature = "sentinel")]
-        let (machine, servers, watch) =
-            Watch::begin(watched, machine, servers, Box::new(Releases::default())).await?;
+        let mut targets = self.servers()?;
+        let (machine, servers, quorum) = self.machine(&mut targets)?;
         let votes = servers.votes();
         let front = self.driven(machine, servers);
         #[cfg(feature = "sentinel")]
-        if let Some(watch) = watch {
-            watch.begin_to_follow(&front.driver);
+        if let Targets::Service(watched) = targets {
+            Watch::of(watched, &front.driver).begin(&front.driver).await?;
         }
         #[cfg(feature = "cluster")]
         if let Some(keeper) = Keeper::of(&front.driver) {
@@ -56,13 +49,13 @@ impl Builder {
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
     pub(super) fn front_at_once(&self) -> Result<Front, Error> {
-        let targets = self.servers()?;
+        let mut targets = self.servers()?;
         if !matches!(targets, Targets::Fixed(_)) {
             return Err(Error::misuse(
                 "a Cluster's nodes, or Sentinels, have to say where the servers are: use connect, and again if it fails",
             ));
         }
-        let (machine, servers, _) = self.machine(targets)?;
+        let (machine, servers, _) = self.machine(&mut targets)?;
         Ok(self.driven(machine, servers))
     }
 

@@ -1,6 +1,7 @@
 //! From settings to a machine, and where its servers are.
 
-#[cfg(feature = "cluster")]
+use std::mem::take;
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,12 @@ use super::assembly::Servers as Targets;
 use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
+#[cfg(feature = "sentinel")]
+use crate::driver::service::Service;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+#[cfg(feature = "sentinel")]
+use crate::extra::Releases;
 #[cfg(feature = "cluster")]
 use crate::extra::cluster::ROUTING;
 #[cfg(any(test, feature = "scriptless"))]
@@ -54,7 +59,7 @@ impl Builder {
         {
             return Err(Error::misuse("a Cluster or a Sentinel service needs the async Locker"));
         }
-        let targets = self.servers()?;
+        let mut targets = self.servers()?;
         let has_tls = matches!(&targets, Targets::Fixed(all) if all.iter().any(|it| it.tls));
         #[cfg(any(test, feature = "credentials"))]
         let is_asked = self.credentials.is_some();
@@ -65,28 +70,35 @@ impl Builder {
                 "TLS, a provider of credentials, a connector and an observer need the async Locker";
             return Err(Error::misuse(what));
         }
-        let machine = self.machine(targets)?;
+        let machine = self.machine(&mut targets)?;
         blocking::Locker::start(machine, self.checked_defaults()?)
     }
 
+    /// Takes the servers out of the targets, if they stay where they are.
+    ///
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
-    pub(super) fn machine(&self, targets: Targets) -> Result<(Machine, Servers, Quorum), Error> {
+    pub(super) fn machine(
+        &self,
+        targets: &mut Targets,
+    ) -> Result<(Machine, Servers, Quorum), Error> {
         let quorum = Quorum::new(targets.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
-        let rules = self.rules(&targets);
-        let info_if_allowed = self.info_if_allowed(&targets, rules.is_some());
-        let tls = self.tls_client(&targets)?;
+        let rules = self.rules(targets);
+        let info_if_allowed = self.info_if_allowed(targets, rules.is_some());
+        let tls = self.tls_client(targets)?;
         let is_several = targets.places() > 1;
         #[cfg(any(test, feature = "scriptless"))]
         self.check_scriptless(matches!(targets, Targets::Cluster(_)), false)?;
         #[cfg(feature = "cluster")]
         let is_cluster = matches!(targets, Targets::Cluster(_));
+        #[cfg(feature = "sentinel")]
+        let is_service = matches!(targets, Targets::Service(_));
         let endpoints = match targets {
-            Targets::Fixed(endpoints) => endpoints,
+            Targets::Fixed(endpoints) => take(endpoints),
             // Its master is to be found.
-            Targets::Service(watched) => vec![watched.into_template()],
+            Targets::Service(watched) => vec![watched.template().clone()],
             // Its masters are.
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
@@ -96,14 +108,26 @@ impl Builder {
             if is_cluster { Settings { limits: OF_LISTS, ..settings } } else { settings };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
-        let servers = self.dialled(endpoints, tls, fingerprint);
         #[cfg_attr(
-            not(any(test, feature = "cluster", feature = "grace")),
+            not(any(feature = "cluster", feature = "sentinel")),
+            allow(unused_mut, reason = "they stay")
+        )]
+        let mut servers = self.dialled(endpoints, tls, fingerprint);
+        #[cfg_attr(
+            not(any(test, feature = "cluster", feature = "grace", feature = "sentinel")),
             allow(unused_mut, reason = "its keys stay")
         )]
         let mut machine = Machine::new(addresses, settings, clock::now());
         #[cfg(feature = "cluster")]
-        let servers = Servers { nodes: is_cluster.then(Arc::default), ..servers };
+        if is_cluster {
+            servers.nodes = Some(Arc::default());
+        }
+        #[cfg(feature = "sentinel")]
+        if is_service {
+            servers.service = Some(Arc::new(Service::new(servers.endpoints[0].clone())));
+            machine.leads_nowhere(0);
+            machine.remembers(0, Box::new(Releases::default()));
+        }
         #[cfg(feature = "cluster")]
         if is_cluster {
             machine.routes_by(ROUTING);

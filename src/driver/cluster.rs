@@ -30,7 +30,7 @@ use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-use crate::net::refusal::{Code, ServerError};
+use crate::net::refusal::Code;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::race::{next, timeout};
@@ -60,7 +60,7 @@ type Unheard = (String, Reason);
 /// What asks for the map.
 pub(crate) struct Keeper {
     driver: Weak<Shared>,
-    servers: Servers,
+    servers: Arc<Servers>,
     nodes: Arc<Nodes>,
     settings: Settings,
 }
@@ -110,7 +110,7 @@ impl Keeper {
     /// Of the Cluster that the servers are, if they are one.
     pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
         let (servers, settings) =
-            (driver.servers.clone(), driver.look(|machine| *machine.settings()));
+            (Arc::new(driver.servers.clone()), driver.look(|machine| *machine.settings()));
         let nodes = servers.nodes.clone()?;
         Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
     }
@@ -124,13 +124,14 @@ impl Keeper {
     /// # Cancel safety
     ///
     /// When the future is dropped, nobody keeps the map.
-    pub(crate) async fn begin(self, driver: &Arc<Shared>) -> Result<(), Error> {
-        let map = self.look_up().await.map_err(unmet)?;
-        driver.with(|machine, now| route(machine, &map, now));
-        driver.meet_one().await.map_err(Error::connect)?;
-        let keeping = clock::spawn(self.keep());
-        driver.lock().follower = Some(Aside(keeping.abort_handle()));
-        Ok(())
+    pub(crate) fn begin(self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            self.look_up().await.map_err(unmet)?;
+            driver.meet_one().await.map_err(Error::connect)?;
+            let keeping = clock::spawn(self.keep());
+            driver.lock().follower = Some(Aside(keeping.abort_handle()));
+            Ok(())
+        })
     }
 
     async fn keep(self) {
@@ -140,9 +141,7 @@ impl Keeper {
             let Some(every) = self.ask_every(&mut asked_missing) else { return };
             let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
-            let Ok(map) = self.look_up().await else { continue };
-            let Some(driver) = self.driver.upgrade() else { return };
-            driver.with(|machine, now| route(machine, &map, now));
+            let _ = self.look_up().await;
         }
     }
 
@@ -163,13 +162,17 @@ impl Keeper {
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
     /// seed that is down is waited for only there, and keeps nobody from the others.
-    fn look_up(&self) -> BoxFuture<'_, Result<Map, Vec<Unheard>>> {
+    fn look_up(&self) -> BoxFuture<'_, Result<(), Vec<Unheard>>> {
         Box::pin(self.ask_all())
     }
 
-    async fn ask_all(&self) -> Result<Map, Vec<Unheard>> {
+    async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
         let (mut unheard, mut found) = (Vec::new(), None);
-        for link in self.connected() {
+        let links = self.links(&|machine, link| machine.serves(link));
+        // Not the same one first each time, which may be cut off from the others.
+        let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
+        for at in 0..links.len() {
+            let link = links[by_chance.wrapping_add(at) % links.len()];
             match self.ask(link, self.settings.timeout).await {
                 Ok(map) => {
                     found = Some(map);
@@ -179,84 +182,78 @@ impl Keeper {
             }
         }
         let seeds = if found.is_some() { &[] } else { &self.servers.endpoints[..] };
-        let ask = |seed| Box::pin(self.ask_seed(seed)) as BoxFuture<'_, _>;
-        let mut asked: Vec<_> = seeds.iter().map(ask).collect();
-        let mut silent = Vec::new();
+        let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
+        let before = unheard.len();
         while let Some(answer) = next(&mut asked).await {
             match answer {
                 Ok(map) => {
                     found = Some(map);
                     break;
                 }
-                Err(why) => silent.push(why),
+                Err(why) => unheard.push(why),
             }
         }
         drop(asked);
-        self.nodes.note_refused(unheard.iter().chain(&silent).find_map(refusal));
-        found.ok_or(silent)
+        self.nodes.note_refused(unheard.iter().find_map(refusal));
+        let map = found.ok_or_else(|| unheard.split_off(before))?;
+        if let Some(driver) = self.driver.upgrade() {
+            driver.with(|machine, now| route(machine, &map, now));
+        }
+        Ok(())
     }
 
-    /// Links that are connected: not the same one first each time, which may be cut off from the others.
-    fn connected(&self) -> Vec<usize> {
+    /// The links of which this is so.
+    fn links(&self, is_it: &dyn Fn(&Machine, usize) -> bool) -> Vec<usize> {
         let Some(driver) = self.driver.upgrade() else { return Vec::new() };
-        let mut links: Vec<_> = driver
-            .look(|machine| (0..machine.links()).filter(|link| machine.serves(*link)).collect());
-        let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
-        let first = by_chance % links.len().max(1);
-        links.rotate_left(first);
-        links
+        driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
     }
 
     /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
     /// leases, over another connection.
-    async fn ask_seed(&self, seed: &Endpoint) -> Result<Map, Unheard> {
+    fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<Map, Unheard>> {
         let address = seed.address.to_string();
-        let is_it = |machine: &Machine, link: usize| {
+        let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
-        };
-        let link = self.driver.upgrade().and_then(|driver| {
-            driver.look(|machine| (0..machine.links()).find(|link| is_it(machine, *link)))
         });
-        if let Some(link) = link {
-            // Its dial may hang while other links come back: the first one ends before, and says why.
-            let within = self.servers.connect_timeout + 3 * self.settings.timeout;
-            match self.ask(link, within).await {
-                Err((_, Reason::Unfit(_))) => {}
-                answer => return answer,
+        Box::pin(async move {
+            if let Some(link) = link.first() {
+                // Its dial may hang while other links come back: the first one ends before, and says why.
+                let within = self.servers.connect_timeout + 3 * self.settings.timeout;
+                match self.ask(*link, within).await {
+                    Err((_, Reason::Unfit(_))) => {}
+                    answer => return answer,
+                }
             }
-        }
-        let found = self.servers.map_of(seed, self.settings).await;
-        found.map_err(|why| (address, why))
+            let found = self.servers.map_of(seed, self.settings, None).await;
+            found.map_err(|why| (address, why))
+        })
     }
 
     /// Asks over a link, and waits for each answer so long.
     fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
-        Box::pin(self.ask_over(link, within))
+        Box::pin(async move {
+            let Self { driver, servers, settings, .. } = self;
+            // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+            let endpoint = |driver: Arc<Shared>| driver.look(|it| servers.endpoint(link, it));
+            let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
+            let endpoint = driver.upgrade().map(endpoint).ok_or_else(gone)?;
+            let over = Some(Over { driver, link, within });
+            let found = servers.map_of(&endpoint, *settings, over).await;
+            found.map_err(|why| (endpoint.address.to_string(), why))
+        })
     }
+}
 
-    async fn ask_over(&self, link: usize, within: Duration) -> Result<Map, Unheard> {
-        let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
-        let driver = self.driver.upgrade().ok_or_else(gone)?;
-        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
-        let endpoint = driver.look(|machine| self.servers.endpoint(link, machine));
-        drop(driver);
-        for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
-            let reply = self.reply(link, question, within).await;
-            match read(number, reply, &endpoint) {
-                Ok(None) => {}
-                Ok(Some(map)) => return Ok(map),
-                Err(why) => return Err((endpoint.address.to_string(), why)),
-            }
-        }
-        Err((endpoint.address.to_string(), Reason::Unexpected))
-    }
+/// A link over which a node is asked, and how long it may take for each answer.
+pub(crate) struct Over<'a> {
+    driver: &'a Weak<Shared>,
+    link: usize,
+    within: Duration,
+}
 
-    async fn reply(
-        &self,
-        link: usize,
-        question: &[&[u8]],
-        within: Duration,
-    ) -> Result<Frame, Reason> {
+impl Over<'_> {
+    async fn reply(&self, question: &[&[u8]]) -> Result<Frame, Reason> {
+        let Self { driver, link, within } = *self;
         let question = Call {
             script: None,
             is_whole: false,
@@ -267,17 +264,17 @@ impl Keeper {
             watched: None,
         };
         let gone = || Reason::NoConnection(OpenError::RuntimeGone);
-        let driver = self.driver.upgrade().ok_or_else(gone)?;
-        let id = driver.with(|machine, now| machine.call_at(link, question, now));
-        drop(driver);
-        let mut asked = Asked { driver: &self.driver, id, is_late: false };
+        let begin =
+            |driver: Arc<Shared>| driver.with(|machine, now| machine.call_at(link, question, now));
+        let id = driver.upgrade().map(begin).ok_or_else(gone)?;
+        let mut asked = Asked { driver, id, is_late: false };
         // The task is ended with the driver.
-        let called = poll_fn(|context| match self.driver.upgrade() {
+        let called = poll_fn(|context| match driver.upgrade() {
             Some(driver) => driver.look(|machine| machine.poll_call(id, context)),
             None => Poll::Pending,
         });
         match timeout(within, pin!(called)).await {
-            Ok((link, called)) => self.driver.upgrade().ok_or_else(gone)?.replied(link, &called),
+            Ok((link, called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &called),
             Err(_) => {
                 asked.is_late = true;
                 Err(Reason::NoReply(Fault::Timeout(within)))
@@ -287,7 +284,7 @@ impl Keeper {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a connection of its own, where the node is reached.
+    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached.
     ///
     /// # Errors
     ///
@@ -296,20 +293,29 @@ impl Servers {
     /// # Cancel safety
     ///
     /// When the future is dropped, the connection is closed.
-    pub(crate) async fn map_of(&self, node: &Endpoint, settings: Settings) -> Result<Map, Reason> {
-        let mut interview = self.interview(&self.reach(node.clone()), settings).await?;
-        for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
-            let replies = interview.ask(&[question], settings.timeout).await;
-            let reply = replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
-            let reply = match reply.error() {
-                Some(text) => Err(Reason::Refused(ServerError::new(text))),
-                None => Ok(reply),
+    pub(crate) fn map_of<'a>(
+        &'a self,
+        node: &'a Endpoint,
+        settings: Settings,
+        over: Option<Over<'a>>,
+    ) -> BoxFuture<'a, Result<Map, Reason>> {
+        Box::pin(async move {
+            let mut interview = match over {
+                Some(_) => None,
+                None => Some(self.interview(&self.reach(node.clone()), settings, &[]).await?),
             };
-            if let Some(map) = read(number, reply, node)? {
-                return Ok(map);
+            for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
+                let reply = match (&over, &mut interview) {
+                    (Some(over), _) => over.reply(question).await,
+                    (None, Some(interview)) => interview.ask_one(question, settings.timeout).await,
+                    (None, None) => Err(Reason::Unexpected),
+                };
+                if let Some(map) = read(number, reply, node)? {
+                    return Ok(map);
+                }
             }
-        }
-        Err(Reason::Unexpected)
+            Err(Reason::Unexpected)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ mod call;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 pub(crate) mod dialling;
-#[cfg(any(feature = "cluster", feature = "examine"))]
+#[cfg(feature = "_interviews")]
 pub(crate) mod interview;
 #[cfg_attr(not(any(test, feature = "credentials")), path = "logins/off.rs")]
 mod logins;
@@ -26,7 +26,7 @@ pub(crate) mod report;
 pub(crate) mod sentinels;
 pub(crate) mod servers;
 #[cfg(feature = "sentinel")]
-mod service;
+pub(crate) mod service;
 mod telling;
 #[cfg(test)]
 pub(crate) mod tests;

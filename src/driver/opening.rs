@@ -173,11 +173,11 @@ impl Opening {
     }
 
     /// Credentials first, and then a connection.
-    pub(super) fn open(&self) -> BoxFuture<'_, Result<Opened<Halves>, Unopened>> {
+    pub(super) fn open(self) -> BoxFuture<'static, Result<Opened<Halves>, Unopened>> {
         Box::pin(self.open_now())
     }
 
-    async fn open_now(&self) -> Result<Opened<Halves>, Unopened> {
+    async fn open_now(self) -> Result<Opened<Halves>, Unopened> {
         let login = &log_in(&self.endpoint, self.dial_within()).await?;
         let Endpoint { address, tls, .. } = &self.endpoint;
         if *tls && self.tls.is_none() {
@@ -211,7 +211,7 @@ impl Opening {
         let mut socket = self.dial_at(at).await?;
         let ends_at = self.began_at.after(whole);
         let greet = match self.is_bare {
-            #[cfg(any(test, feature = "_calls"))]
+            #[cfg(any(test, feature = "_interviews"))]
             true => Handshake::bare,
             _ => Handshake::new,
         };

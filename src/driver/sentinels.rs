@@ -6,7 +6,6 @@
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
-mod line;
 mod sentinel;
 pub(crate) mod word;
 
@@ -16,24 +15,24 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use self::line::{Line, Opening};
-use self::sentinel::Sentinel;
 #[cfg(feature = "examine")]
-pub(crate) use self::sentinel::{CHANNELS, known};
+pub(crate) use self::sentinel::{CHANNELS, known, untold};
+use self::sentinel::{Sentinel, Way};
+use super::Shared;
 use super::aside::Aside;
+use super::interview::Interview;
 use super::service::Service;
-use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::credentials::Login;
-use crate::endpoint::{Endpoint, Mapped, Watched};
+use crate::endpoint::{Endpoint, Watched};
 use crate::error::{Error, Report};
-use crate::machine::{Machine, Memory};
-use crate::net::open_error::OpenError;
+use crate::machine::Settings;
+use crate::net::limits::OF_LISTS;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
-use crate::race::{First, all, next, race, timeout};
+use crate::race::{next, race, timeout};
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -53,13 +52,14 @@ const ROLE_WITHIN: Duration = Duration::from_millis(500);
 pub(crate) struct Watch {
     name: String,
     sentinels: Vec<Sentinel>,
-    mastership: Mastership<Address>,
+    /// Servers that were named. Elsewhere their places are: the first is the one that is followed.
+    known: Vec<Address>,
+    mastership: Mastership<usize>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
-    asked: Vec<(Address, Box<Line>)>,
-    opening: Opening,
+    asked: Vec<(usize, Box<Interview>)>,
+    way: Arc<Way>,
     /// Of the servers; only the address is another each time.
     template: Endpoint,
-    mapped: Mapped,
     service: Arc<Service>,
 }
 
@@ -68,78 +68,70 @@ enum Finding {
     Unchanged,
     /// Something is changing: to be asked again soon.
     Changing,
-    Found(Successor<Address>),
+    Found(Successor<usize>),
 }
 
-impl Shared {
-    /// Leads the link to another server.
-    fn go_over(self: &Arc<Self>, service: &Service, master: Endpoint, votes_at: Moment) {
-        let (now, left, address) = (clock::now(), service.address(), master.address.to_string());
-        let mut state = self.lock();
-        service.follow(master);
-        state.wires[0].why = None;
-        state.machine.moved(0, address, votes_at, now);
-        self.carry_out(state, now, usize::MAX);
-        self.meter.logins().forget(&left);
-    }
-}
-
-/// Where clients may still follow another master, nothing new is granted until they have noticed.
-fn votes_at(successor: &Successor<Address>) -> Moment {
-    let now = clock::now();
-    if successor.has_rival { now.after(SETTLING) } else { now }
+/// The place of a server among those that are known, of which it is one from here on.
+fn number(known: &mut Vec<Address>, server: &Address) -> usize {
+    known.iter().position(|it| it == server).unwrap_or_else(|| {
+        known.push(server.clone());
+        known.len() - 1
+    })
 }
 
 impl Watch {
-    /// Finds the master of a service by its Sentinels, where there is one, and leads the one link there.
+    /// Of the service that a driver's servers are.
+    pub(crate) fn of(watched: Watched, driver: &Arc<Shared>) -> Self {
+        let Watched { sentinels, service: name, template } = watched;
+        let servers = Arc::new(driver.servers.clone());
+        let service = servers.service.clone().expect("they are one");
+        let settings = driver.look(|machine| *machine.settings());
+        let way = Arc::new(Way { servers, settings: Settings { limits: OF_LISTS, ..settings } });
+        let sentinel = |endpoint| Sentinel::new(endpoint, Arc::clone(&way));
+        let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
+        let mastership = Mastership::new(sentinels.len());
+        let (known, asked) = (Vec::new(), Vec::new());
+        Self { name, sentinels, known, mastership, asked, way, template, service }
+    }
+
+    /// Finds the master by the Sentinels, and leads the one link there; and to each successor from then on, in a task that
+    /// ends with the driver.
     ///
     /// # Errors
     ///
     /// What each of them says, if there is none to be found.
-    pub(crate) async fn begin(
-        watched: Option<Watched>,
-        mut machine: Machine,
-        mut servers: Servers,
-        memory: Box<dyn Memory>,
-    ) -> Result<(Machine, Servers, Option<Self>), Error> {
-        let Some(watched) = watched else { return Ok((machine, servers, None)) };
-        let Watched { sentinels, service: name, template } = watched;
-        let opening = Opening {
-            connector: servers.connector.clone(),
-            tls: servers.tls.clone(),
-            within: servers.connect_timeout,
-            dead_after: servers.dead_after,
-        };
-        let sentinel = |endpoint| Sentinel::new(endpoint, opening.clone());
-        let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
-        let mut watch = Self {
-            name,
-            mastership: Mastership::new(sentinels.len()),
-            sentinels,
-            asked: Vec::new(),
-            opening,
-            service: Arc::new(Service::new(template.clone())),
-            template,
-            mapped: servers.mapped.clone(),
-        };
-        let found = loop {
-            if let Finding::Found(found) = watch.ask().await.map_err(Error::connect)? {
-                break found;
+    pub(crate) fn begin(mut self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                if let Finding::Found(found) = self.ask().await.map_err(Error::connect)? {
+                    self.go_over(driver, &found);
+                    break;
+                }
+                sleep(ASK_GAP.delay(0, clock::random_bits())).await;
             }
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-        };
-        watch.mastership.follow(&found);
-        watch.service.follow(watch.endpoint(&found.master));
-        machine.moved(0, watch.service.address(), votes_at(&found), clock::now());
-        machine.remembers(0, memory);
-        servers.service = Some(Arc::clone(&watch.service));
-        Ok((machine, servers, Some(watch)))
+            let following = clock::spawn(self.follow(Arc::downgrade(driver)));
+            driver.lock().follower = Some(Aside(following.abort_handle()));
+            Ok(())
+        })
     }
 
-    /// Does [`Watch::follow`] in a task of its own, which ends with the driver.
-    pub(crate) fn begin_to_follow(self, driver: &Arc<Shared>) {
-        let following = clock::spawn(self.follow(Arc::downgrade(driver)));
-        driver.lock().follower = Some(Aside(following.abort_handle()));
+    /// Leads the link to this server.
+    fn go_over(&mut self, driver: &Arc<Shared>, found: &Successor<usize>) {
+        self.asked.clear();
+        self.known.swap(0, found.master);
+        self.known.truncate(1);
+        self.mastership.follow(&Successor { master: 0, ..*found });
+        let master = self.endpoint(0);
+        let now = clock::now();
+        // Where clients may still follow another master, nothing new is granted until they have noticed.
+        let votes_at = if found.has_rival { now.after(SETTLING) } else { now };
+        let (left, address) = (self.service.address(), master.address.to_string());
+        let mut state = driver.lock();
+        self.service.follow(master);
+        state.wires[0].why = None;
+        state.machine.moved(0, address, votes_at, now);
+        driver.carry_out(state, now, usize::MAX);
+        driver.meter.logins().forget(&left);
     }
 
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is
@@ -157,11 +149,7 @@ impl Watch {
             let found = self.ask().await;
             let Some(driver) = driver.upgrade() else { return };
             match found {
-                Ok(Finding::Found(successor)) => {
-                    self.mastership.follow(&successor);
-                    let master = self.endpoint(&successor.master);
-                    driver.go_over(&self.service, master, votes_at(&successor));
-                }
+                Ok(Finding::Found(successor)) => self.go_over(&driver, &successor),
                 Ok(Finding::Changing) => self.service.wanted.notify_one(),
                 // With no answer the master stays the same.
                 Ok(Finding::Unchanged) | Err(_) => {}
@@ -173,14 +161,13 @@ impl Watch {
     async fn rest(&mut self) {
         let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
         let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
-        let hear = |sentinel| Box::pin(Sentinel::hear(sentinel)) as BoxFuture<'_, _>;
-        let mut hearing: Vec<_> = self.sentinels.iter_mut().map(hear).collect();
+        let mut hearing: Vec<_> = self.sentinels.iter_mut().map(Sentinel::hear).collect();
         let (rung, heard) = (pin!(self.service.wanted.notified()), pin!(next(&mut hearing)));
         let _ = timeout(every, race(rung, heard)).await;
     }
 
-    fn endpoint(&self, address: &Address) -> Endpoint {
-        Endpoint { address: self.mapped.reach(address.clone()), ..self.template.clone() }
+    fn endpoint(&self, server: usize) -> Endpoint {
+        self.way.servers.reach(self.template.at(self.known[server].clone()))
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.
@@ -194,22 +181,19 @@ impl Watch {
         let mut evidence = Evidence::of(words?);
         loop {
             match self.mastership.next(&evidence, clock::now()) {
+                // Of those that are known, the mastership has only the one that it follows.
                 Step::Stay => {
                     self.asked.clear();
+                    self.known.truncate(1);
                     return Ok(Finding::Unchanged);
                 }
                 Step::AskAgain => return Ok(Finding::Changing),
                 Step::Follow(successor) => return Ok(Finding::Found(successor)),
-                Step::Look(servers) => {
-                    let roles = self.roles(&servers).await;
-                    evidence.roles.extend(servers.into_iter().zip(roles));
-                }
+                Step::Look(servers) => evidence.roles.extend(self.roles(&servers).await),
                 Step::AskForReplicas => {
-                    let mut known = Vec::new();
-                    for sentinel in &self.sentinels {
-                        known.extend_from_slice(&sentinel.replicas);
-                    }
-                    evidence.replicas = Some(known);
+                    let replicas = self.sentinels.iter().flat_map(|it| &it.replicas);
+                    let number = |it: &Address| number(&mut self.known, it);
+                    evidence.replicas = Some(replicas.map(number).collect());
                 }
             }
         }
@@ -225,96 +209,99 @@ impl Watch {
     }
 
     /// What Sentinels say: all of them, or those that answer in time, or as many as agree.
-    async fn words(&mut self) -> Result<Vec<Word<Address>>, Report> {
+    async fn words(&mut self) -> Result<Vec<Word<usize>>, Report> {
         let (count, name) = (self.sentinels.len(), &self.name);
-        let ask = |sentinel| {
-            let sentinel: &mut Sentinel = sentinel;
-            let asked = async move {
-                let word = sentinel.ask(name).await;
-                let address = &sentinel.endpoint.address;
-                word.map_err(|why| Reason::NoConnection(why).of_server(address.to_string()))
-            };
-            Box::pin(asked) as BoxFuture<'_, _>
-        };
-        let mut asked: Vec<_> = self.sentinels.iter_mut().map(ask).collect();
+        let mut asked: Vec<_> = self.sentinels.iter_mut().map(|it| it.ask(name)).collect();
         let (mut words, mut unheard) = (Vec::new(), Vec::new());
-        let mut late = None;
         // All that have answered say the same, and are more than half of all.
-        let are_agreed = |words: &[Word<Address>]| {
+        let are_agreed = |words: &[Word<usize>]| {
             2 * words.len() > count && words.iter().all(|word| *word == words[0])
         };
+        let mut late = None;
         while !are_agreed(&words) {
-            let answer = match &mut late {
-                None => next(&mut asked).await,
-                Some(late) => match race(pin!(next(&mut asked)), late).await {
-                    First::One(answer) => answer,
-                    First::Other(()) => break,
-                },
-            };
-            match answer {
-                None => break,
-                Some(Ok(word)) => words.push(word),
-                Some(Err(why)) => unheard.push(why),
+            let left = late.map_or(Duration::MAX, |late: Moment| late.since(clock::now()));
+            match timeout(left, pin!(next(&mut asked))).await {
+                Ok(Some(Ok(word))) => words.push(Word {
+                    master: number(&mut self.known, &word.master),
+                    watched: number(&mut self.known, &word.watched),
+                    epoch: word.epoch,
+                    is_down: word.is_down,
+                    is_new: word.is_new,
+                }),
+                Ok(Some(Err(why))) => unheard.push(why),
+                Ok(None) | Err(_) => break,
             }
             if !words.is_empty() {
-                late.get_or_insert_with(|| Box::pin(sleep(OTHERS_WITHIN)));
+                late.get_or_insert_with(|| clock::now().after(OTHERS_WITHIN));
             }
         }
         if words.is_empty() { Err(Report { servers: unheard }) } else { Ok(words) }
     }
 
-    async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
+    async fn roles(&mut self, servers: &[usize]) -> Vec<(usize, Role)> {
         let within = match self.template.login {
             // The provider of credentials may take its time.
             #[cfg(any(test, feature = "credentials"))]
-            Some(Login::Provided(_)) => self.opening.within,
+            Some(Login::Provided(_)) => self.way.servers.connect_timeout,
             _ => ROLE_WITHIN,
         };
-        let mut kept = std::mem::take(&mut self.asked);
-        let ask = |address: &Address| {
-            let known = kept.iter().position(|(asked, _)| asked == address);
-            let known = known.map(|at| kept.swap_remove(at).1);
-            role(known, self.opening.clone(), self.endpoint(address), within)
-        };
-        let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
-        self.asked = kept;
+        let mut asked = Vec::new();
+        for &server in servers {
+            let known = self.asked.iter().position(|(asked, _)| *asked == server);
+            let known = known.map(|at| self.asked.swap_remove(at).1);
+            // Without what it may lack the right to.
+            let endpoint = Endpoint { database: 0, ..self.endpoint(server) };
+            asked.push(self.way.clone().role(server, known, endpoint, within));
+        }
         let mut roles = Vec::new();
-        for (address, (role, line)) in servers.iter().zip(answers) {
-            self.asked.extend(line.map(|line| (address.clone(), line)));
-            roles.push(role);
+        while let Some((server, role, interview)) = next(&mut asked).await {
+            self.asked.extend(interview.map(|interview| (server, interview)));
+            roles.push((server, role));
         }
         roles
     }
 }
 
-/// What a server says that it is, if it does within this time; and the connection on which it said so.
-async fn role(
-    known: Option<Box<Line>>,
-    opening: Opening,
-    endpoint: Endpoint,
-    within: Duration,
-) -> (Role, Option<Box<Line>>) {
-    match timeout(within, pin!(said(known, opening, endpoint))).await {
-        Ok(Ok((role, line))) => (role, Some(line)),
-        Ok(Err(why)) if why.is_refused_dial() => (Role::Refused, None),
-        _ => (Role::Silent, None),
+impl Way {
+    /// What a server says that it is, if it does within this time; and the connection on which it said so.
+    fn role(
+        self: Arc<Self>,
+        server: usize,
+        known: Option<Box<Interview>>,
+        endpoint: Endpoint,
+        within: Duration,
+    ) -> BoxFuture<'static, (usize, Role, Option<Box<Interview>>)> {
+        Box::pin(async move {
+            match timeout(within, pin!(self.said(known, endpoint))).await {
+                Ok(Ok((role, interview))) => (server, role, Some(interview)),
+                Ok(Err(why)) if why.is_refused_dial() => (server, Role::Refused, None),
+                _ => (server, Role::Silent, None),
+            }
+        })
     }
-}
 
-/// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-async fn said(
-    known: Option<Box<Line>>,
-    opening: Opening,
-    endpoint: Endpoint,
-) -> Result<(Role, Box<Line>), OpenError> {
-    let question: [&[u8]; 2] = [b"INFO", b"replication"];
-    if let Some(mut line) = known {
-        // Servers whose roles change end connections.
-        if let Ok(reply) = line.ask_one(&question).await {
-            return Ok((word::role(&reply), line));
+    /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
+    async fn said(
+        &self,
+        mut known: Option<Box<Interview>>,
+        endpoint: Endpoint,
+    ) -> Result<(Role, Box<Interview>), Reason> {
+        loop {
+            let is_known = known.is_some();
+            let mut interview = match known.take() {
+                Some(interview) => interview,
+                None => {
+                    let met = self.servers.meet(endpoint.clone(), self.settings, &[]).await;
+                    met.map_err(|why| self.servers.unopened(&why))?
+                }
+            };
+            let question: [&[u8]; 2] = [b"INFO", b"replication"];
+            match interview.ask(&[&question], self.servers.dead_after).await {
+                Ok(reply) => return Ok((word::role(&reply[0]), interview)),
+                // Servers whose roles change end connections.
+                Err(_) if is_known => {}
+                Err(why) => return Err(Reason::NoReply(why)),
+            }
         }
     }
-    let mut line = opening.open(endpoint, &[]).await?;
-    let reply = line.ask_one(&question).await?;
-    Ok((word::role(&reply), line))
 }

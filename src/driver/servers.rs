@@ -96,7 +96,7 @@ impl Servers {
         if self.is_cluster() {
             // All nodes are met as the seeds are.
             let node = HostPort::read(machine.address(link)).expect("nodes are named so");
-            return Endpoint { address: (&node).into(), ..self.endpoints[0].clone() };
+            return self.endpoints[0].at((&node).into());
         }
         self.endpoints[link].clone()
     }

@@ -17,7 +17,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(master: Endpoint) -> Self {
+    pub(crate) fn new(master: Endpoint) -> Self {
         Self { master: Mutex::new(master), wanted: Notify::new(), refused: Mutex::default() }
     }
 

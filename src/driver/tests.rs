@@ -58,8 +58,19 @@ pub(super) fn connect_with(
     endpoints: impl IntoIterator<Item = Endpoint>,
     restart_quarantine: Option<Duration>,
     meter: Arc<Meter>,
-    [timeout, connect_timeout]: [Duration; 2],
+    times: [Duration; 2],
 ) -> Arc<Shared> {
+    let (machine, servers) = parts(endpoints, restart_quarantine, times);
+    let (shared, task) = new(machine, servers, meter);
+    tokio::spawn(task);
+    shared
+}
+
+pub(super) fn parts(
+    endpoints: impl IntoIterator<Item = Endpoint>,
+    restart_quarantine: Option<Duration>,
+    [timeout, connect_timeout]: [Duration; 2],
+) -> (Machine, Servers) {
     let endpoints: Box<[Endpoint]> = endpoints.into_iter().collect();
     let settings = Settings {
         quorum: Quorum::new(endpoints.len(), None).unwrap(),
@@ -101,9 +112,7 @@ pub(super) fn connect_with(
         credentials_within,
         dead_after,
     };
-    let (shared, task) = new(machine, servers, meter);
-    tokio::spawn(task);
-    shared
+    (machine, servers)
 }
 
 pub(super) async fn take(shared: &Arc<Shared>, kind: &'static Kind) -> LeaseId {

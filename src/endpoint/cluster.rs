@@ -12,23 +12,15 @@ pub struct Seeds(Vec<Endpoint>);
 
 impl Seeds {
     pub(super) fn parse(pieces: &Pieces<'_>, tls: bool) -> Result<Self, InvalidEndpoint> {
-        let addresses = pieces.addresses(PORT)?;
-        let database = pieces.database()?;
-        let login = pieces.credentials()?.map(Login::Fixed);
-        let seed = |address| Endpoint { address, login: login.clone(), database, tls };
-        Ok(Self(addresses.into_iter().map(seed).collect()))
+        pieces.endpoints(PORT, pieces.database()?, tls).map(Self)
     }
 
     pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.0
     }
 
-    /// The same, each as `complete` has it.
-    pub(crate) fn try_map<E>(
-        self,
-        complete: impl FnMut(Endpoint) -> Result<Endpoint, E>,
-    ) -> Result<Self, E> {
-        self.0.into_iter().map(complete).collect::<Result<_, _>>().map(Self)
+    pub(crate) fn endpoints_mut(&mut self) -> &mut [Endpoint] {
+        &mut self.0
     }
 }
 

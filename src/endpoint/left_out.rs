@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::pieces::Pieces;
-use super::{Endpoint, InvalidEndpoint, Login};
+use super::{Endpoint, InvalidEndpoint};
 
 /// There are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,23 +21,16 @@ impl<const IS_CLUSTER: bool> LeftOut<IS_CLUSTER> {
         match *self {}
     }
 
-    pub(crate) fn into_template(self) -> Endpoint {
-        match self {}
+    pub(crate) fn endpoints_mut(&mut self) -> &mut [Endpoint] {
+        match *self {}
     }
 
-    pub(crate) fn try_map<E>(
-        self,
-        _: impl FnMut(Endpoint) -> Result<Endpoint, E>,
-    ) -> Result<Self, E> {
-        match self {}
+    pub(crate) fn template(&self) -> &Endpoint {
+        match *self {}
     }
 
-    pub(crate) fn try_with<E>(
-        self,
-        _: impl FnOnce(Endpoint) -> Result<Endpoint, E>,
-        _: Option<&Login>,
-    ) -> Result<Self, E> {
-        match self {}
+    pub(crate) fn parts_mut(&mut self) -> (&mut Endpoint, &mut [Endpoint]) {
+        match *self {}
     }
 }
 

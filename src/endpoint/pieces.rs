@@ -4,6 +4,8 @@
 use std::net::Ipv6Addr;
 
 use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+use super::{Endpoint, Login};
 use crate::endpoint::host;
 use crate::net::transport::Address;
 use crate::policy::number;
@@ -49,9 +51,22 @@ impl<'a> Pieces<'a> {
         parse_address(self.hosts, default_port)
     }
 
-    /// One host or several, all different.
+    /// One host or several, all different, with what else the URL says of each.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
-    pub(super) fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
+    pub(super) fn endpoints(
+        &self,
+        default_port: u16,
+        database: u32,
+        tls: bool,
+    ) -> Result<Vec<Endpoint>, InvalidEndpoint> {
+        let addresses = self.addresses(default_port)?;
+        let login = self.credentials()?.map(Login::Fixed);
+        let endpoint = |address| Endpoint { address, login: login.clone(), database, tls };
+        Ok(addresses.into_iter().map(endpoint).collect())
+    }
+
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
+    fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
         // In "h1:1,u:pw@h2" all before the '@' would be taken for a login, and a host be lost.
         if self.userinfo.is_some_and(|userinfo| userinfo.contains(['@', ','])) {
             return Err(InvalidEndpoint::AmbiguousLogin);
@@ -103,6 +118,7 @@ impl<'a> Pieces<'a> {
         percent::decode_text(name, Part::Service)
     }
 
+    #[inline(never)]
     pub(super) fn credentials(&self) -> Result<Option<Credentials>, InvalidEndpoint> {
         let Some(userinfo) = self.userinfo else {
             return Ok(None);
@@ -119,6 +135,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// From the path or the query.
+    #[inline(never)]
     pub(super) fn database(&self) -> Result<u32, InvalidEndpoint> {
         let path = self.path.strip_prefix('/').unwrap_or_default();
         // Some write a slash behind it.
@@ -133,6 +150,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// Where the path is something else.
+    #[inline(never)]
     pub(super) fn database_in_query(&self) -> Result<Option<u32>, InvalidEndpoint> {
         let Some(query) = self.query else {
             return Ok(None);

@@ -21,33 +21,26 @@ pub struct Watched {
 
 impl Watched {
     pub(super) fn parse(pieces: &Pieces<'_>, tls: bool) -> Result<Self, InvalidEndpoint> {
-        let addresses = pieces.addresses(PORT)?;
-        let service = pieces.service()?;
-        let database = pieces.database_in_query()?.unwrap_or(0);
-        let login = pieces.credentials()?.map(Login::Fixed);
-        let template = Endpoint { address: addresses[0].clone(), login, database, tls };
-        let sentinel = |address| Endpoint { address, login: None, database: 0, tls };
-        Ok(Self { sentinels: addresses.into_iter().map(sentinel).collect(), service, template })
+        let (service, database) = (pieces.service()?, pieces.database_in_query()?.unwrap_or(0));
+        let mut sentinels = pieces.endpoints(PORT, database, tls)?;
+        let template = sentinels[0].clone();
+        for sentinel in &mut sentinels {
+            (sentinel.login, sentinel.database) = (None, 0);
+        }
+        Ok(Self { sentinels, service, template })
     }
 
     pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.sentinels
     }
 
-    pub(crate) fn into_template(self) -> Endpoint {
-        self.template
+    pub(crate) fn template(&self) -> &Endpoint {
+        &self.template
     }
 
-    /// The same, with servers as `complete` has them, and Sentinels that are logged in to so.
-    pub(crate) fn try_with<E>(
-        self,
-        complete: impl FnOnce(Endpoint) -> Result<Endpoint, E>,
-        login: Option<&Login>,
-    ) -> Result<Self, E> {
-        let template = complete(self.template)?;
-        let logged_in = |sentinel| Endpoint { login: login.cloned(), ..sentinel };
-        let sentinels = self.sentinels.into_iter().map(logged_in).collect();
-        Ok(Self { sentinels, service: self.service, template })
+    /// The servers, and the Sentinels.
+    pub(crate) fn parts_mut(&mut self) -> (&mut Endpoint, &mut [Endpoint]) {
+        (&mut self.template, &mut self.sentinels)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::net::transport::Address;
 pub(super) const PORT: u16 = 6379;
 
 /// One server, and how to be let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where to connect to.
     pub address: Address,
@@ -20,6 +20,23 @@ pub struct Endpoint {
     pub database: u32,
     /// Whether to connect over TLS; never to a Unix socket.
     pub tls: bool,
+}
+
+impl Endpoint {
+    /// Another server, which is met as this one is.
+    #[inline(never)]
+    pub(crate) fn at(&self, address: Address) -> Self {
+        let Self { login, database, tls, .. } = self;
+        Self { address, login: login.clone(), database: *database, tls: *tls }
+    }
+}
+
+/// Compiled once: a derived one is by each of its callers.
+impl Clone for Endpoint {
+    #[inline(never)]
+    fn clone(&self) -> Self {
+        self.at(self.address.clone())
+    }
 }
 
 /// As a `redis` URL without the password.

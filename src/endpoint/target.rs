@@ -42,22 +42,23 @@ impl Target {
         }
         let (scheme, rest) = parted(url, "://").ok_or(InvalidEndpoint::MissingScheme)?;
         let pieces = Pieces::split(rest);
-        match canonical(scheme).as_str() {
-            scheme @ ("redis" | "rediss") => {
+        let canonical = canonical(scheme);
+        let plain = canonical.strip_prefix("rediss");
+        let (tls, kind) = (plain.is_some(), plain.or(canonical.strip_prefix("redis")));
+        match (kind, canonical.as_str()) {
+            (Some(""), _) => {
                 let pieces = pieces?;
                 let (address, database) = (pieces.address(PORT)?, pieces.database()?);
-                server(&pieces, address, database, scheme == "rediss")
+                server(&pieces, address, database, tls)
             }
             #[cfg(unix)]
-            "redis+unix" | "unix" => {
+            (_, "redis+unix" | "unix") => {
                 let pieces = pieces?;
                 let (address, database) = (pieces.socket()?, pieces.database_in_query()?);
                 server(&pieces, address, database.unwrap_or(0), false)
             }
-            "redis-cluster" => Seeds::parse(&pieces?, false).map(Self::Cluster),
-            "rediss-cluster" => Seeds::parse(&pieces?, true).map(Self::Cluster),
-            "redis-sentinel" => Watched::parse(&pieces?, false).map(Self::Sentinel),
-            "rediss-sentinel" => Watched::parse(&pieces?, true).map(Self::Sentinel),
+            (Some("-cluster"), _) => Seeds::parse(&pieces?, tls).map(Self::Cluster),
+            (Some("-sentinel"), _) => Watched::parse(&pieces?, tls).map(Self::Sentinel),
             _ => Err(InvalidEndpoint::scheme(scheme)),
         }
     }

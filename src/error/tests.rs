@@ -276,7 +276,6 @@ fn faults() -> Vec<String> {
         Fault::ClosedByServer => Fault::ClosedByServer,
         Fault::Io(_) => Fault::Io(Arc::new(io_error())),
         Fault::Decode(_) => Fault::Decode(DecodeError::InvalidInteger),
-        Fault::Unsolicited => Fault::Unsolicited,
         Fault::Misplaced => Fault::Misplaced,
         Fault::Unexpected => Fault::Unexpected,
     ]

@@ -59,11 +59,13 @@ fn locks(question: &Question<'_>) -> Vec<Names> {
 fn take(question: Question<'_>, names: &Names) {
     let Question { command, owner, predecessor, ttl_ms, words, .. } = question;
     let ttl = Decimal::new(ttl_ms);
+    let mut spelled: Vec<&[u8]> = vec![owner, &ttl, b"take"];
     // Behind the keys of a group, and nothing: those in whose place it takes locks.
-    let replaced = words.iter().skip_while(|word| !word.is_empty()).skip(1);
-    let replaced = replaced.map(|word| &**word).chain(predecessor);
-    let words: Vec<&[u8]> = [owner, &ttl, b"take"].into_iter().chain(replaced).collect();
-    command.call_whole(&TAKE, &[names.lock()], &words);
+    if let Some(place) = words.iter().position(|word| word.is_empty()) {
+        words[place + 1..].iter().for_each(|word| spelled.push(word));
+    }
+    spelled.extend(predecessor);
+    command.call_whole(&TAKE, &[names.lock()], &spelled);
 }
 
 fn mint(question: &mut Question<'_>, names: &Names, is_only: bool) {

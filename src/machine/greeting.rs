@@ -27,6 +27,8 @@ use super::core::Settings;
 use super::session::{CLIENT_NAME, Fault, Login, Step};
 use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
+#[cfg(all(feature = "credentials", feature = "sentinel"))]
+use crate::policy::relogin_at;
 use crate::policy::{Code, Moment};
 
 /// What CLIENT LIST shows of us since Redis 7.2.
@@ -73,7 +75,7 @@ pub(crate) struct Handshake {
     /// All before the scripts is proved.
     is_sealed: bool,
     /// It asks for the login and the database alone, and nothing is proved.
-    #[cfg(any(test, feature = "_calls"))]
+    #[cfg(any(test, feature = "_interviews"))]
     is_bare: bool,
     began_at: Moment,
     ends_at: Moment,
@@ -100,7 +102,7 @@ impl Handshake {
             is_greeted: false,
             is_replica: false,
             is_sealed: false,
-            #[cfg(any(test, feature = "_calls"))]
+            #[cfg(any(test, feature = "_interviews"))]
             is_bare: false,
             began_at: now,
             ends_at,
@@ -145,7 +147,7 @@ impl Handshake {
         }
         *self = Self {
             is_resp3: false,
-            #[cfg(any(test, feature = "_calls"))]
+            #[cfg(any(test, feature = "_interviews"))]
             is_bare: self.is_bare,
             ..Self::silent(self.settings, self.login.clone(), self.ends_at, now)
         };
@@ -183,9 +185,9 @@ impl Handshake {
     }
 
     fn is_bare(&self) -> bool {
-        #[cfg(any(test, feature = "_calls"))]
+        #[cfg(any(test, feature = "_interviews"))]
         return self.is_bare;
-        #[cfg(not(any(test, feature = "_calls")))]
+        #[cfg(not(any(test, feature = "_interviews")))]
         false
     }
 
@@ -205,7 +207,7 @@ impl Handshake {
             }
             say(Step::SetName, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
         }
-        for [name, value] in LIBRARY {
+        for [name, value] in LIBRARY.into_iter().filter(|_| !is_bare) {
             say(Step::SetLibrary, &[b"CLIENT", b"SETINFO", name, value]);
         }
         let sections = settings.sections().filter(|_| !is_bare);
@@ -282,7 +284,7 @@ impl Handshake {
 
 /// A connection of its own, on which a server is asked what grants nothing. So nothing has to be proved, and a user without
 /// the right to a seal may ask.
-#[cfg(any(test, feature = "_calls"))]
+#[cfg(any(test, feature = "_interviews"))]
 impl Handshake {
     pub(crate) fn bare(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
         let mut handshake = Self::silent(settings, login, ends_at, now);
@@ -298,6 +300,13 @@ impl Handshake {
     #[cfg(feature = "examine")]
     pub(crate) fn user(&self) -> Option<&str> {
         self.login.user.as_deref()
+    }
+
+    /// When credentials that end are to be replaced.
+    #[cfg(all(feature = "credentials", feature = "sentinel"))]
+    pub(crate) fn ends_login_at(&self) -> Option<Moment> {
+        let lasts = self.login.lasts;
+        lasts.map(|(from, valid_for)| relogin_at(from, valid_for, (self.settings.random)()))
     }
 
     /// Of its first reply.

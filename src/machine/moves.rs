@@ -7,6 +7,8 @@
 
 use super::command::Memory;
 use super::core::Machine;
+#[cfg(feature = "sentinel")]
+use super::core::NEVER;
 use super::link::State;
 use super::session::Fault;
 use super::talk::To;
@@ -16,6 +18,12 @@ impl Machine {
     /// From here on the link remembers what it tells.
     pub(crate) fn remembers(&mut self, server: usize, memory: Box<dyn Memory>) {
         self.links[server].succession.memory = Some(memory);
+    }
+
+    /// The link leads to no server until it is led to one.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn leads_nowhere(&mut self, server: usize) {
+        self.links[server].state = State::Down { dial_at: NEVER, soonest: NEVER };
     }
 
     /// The link leads to another server from here on, which may not vote before `votes_at`. What the driver has begun to

@@ -67,11 +67,16 @@ impl Machine {
         owner_of: &dyn Fn(u16) -> Option<usize>,
         now: Moment,
     ) {
-        let of_masters: Vec<u16> =
-            masters.iter().map(|it| self.link_at(it, now).map_or(UNKNOWN, number)).collect();
+        let mut of_masters = Vec::new();
+        for master in masters {
+            of_masters.push(self.link_at(master, now).map_or(UNKNOWN, number));
+        }
         let Some(routes) = &mut self.routes else { return };
-        let link = |slot| owner_of(slot).and_then(|at| of_masters.get(at)).copied();
-        let links: Vec<u16> = (0..).take(SLOTS).map(|slot| link(slot).unwrap_or(UNKNOWN)).collect();
+        let mut links = vec![UNKNOWN; SLOTS];
+        for (slot, link) in (0..).zip(&mut links) {
+            let owner = owner_of(slot).and_then(|at| of_masters.get(at));
+            *link = owner.copied().unwrap_or(UNKNOWN);
+        }
         let is_another = links != routes.links;
         (routes.links, routes.is_known) = (links, true);
         // Also by a map that says nothing new: some have come to know of their slots by what one of them was told, and some
@@ -83,8 +88,11 @@ impl Machine {
             self.first_may_ask(None, now);
             self.looks_anew(now);
         }
-        let of_none = (0..self.links.len()).filter(|at| !of_masters.contains(&number(*at)));
-        of_none.collect::<Vec<_>>().into_iter().for_each(|at| self.let_go(at, now));
+        for at in 0..self.links.len() {
+            if !of_masters.contains(&number(at)) {
+                self.let_go(at, now);
+            }
+        }
     }
 
     /// The link to the server at this address, which is dialled from now on; none where there are too many.

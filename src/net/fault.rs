@@ -37,15 +37,11 @@ pub enum Fault {
     /// The server sent bytes that are not its protocol.
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
-    /// The server answered a command that nobody sent.
-    #[cfg(any(test, feature = "sentinel"))]
-    #[error("the server sent a reply to no command")]
-    Unsolicited,
     /// A reply was lost on the way or added to the others: none can be told from another's.
     #[error("the server's replies do not match the commands that wait for them")]
     Misplaced,
     /// The reply to a command was none that this command has.
-    #[cfg(any(test, feature = "cluster", feature = "examine"))]
+    #[cfg(any(test, feature = "_interviews"))]
     #[error("the server sent a reply that the command cannot have")]
     Unexpected,
 }

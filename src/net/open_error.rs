@@ -130,21 +130,6 @@ impl OpenError {
         }
     }
 
-    /// Whether nothing listens there, as where a process has ended.
-    #[cfg(feature = "sentinel")]
-    pub(crate) fn is_refused_dial(&self) -> bool {
-        matches!(self, Self::Dial(error) if error.kind() == io::ErrorKind::ConnectionRefused)
-    }
-
-    /// The same, of a Sentinel.
-    #[cfg(feature = "sentinel")]
-    pub(crate) fn of_sentinel(self) -> Self {
-        match self {
-            Self::Refused { step, error } => Self::Refused { step, error: error.of_sentinel() },
-            other => other,
-        }
-    }
-
     /// Many servers of TLS just hang up on a client that does not speak TLS.
     pub(crate) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {

@@ -49,6 +49,24 @@ impl Reason {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
     }
 
+    /// Whether nothing listens there, as where a process has ended.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn is_refused_dial(&self) -> bool {
+        let Self::NoConnection(OpenError::Dial(error)) = self else { return false };
+        error.kind() == std::io::ErrorKind::ConnectionRefused
+    }
+
+    /// The same, of a Sentinel.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn of_sentinel(self) -> Self {
+        match self {
+            Self::NoConnection(OpenError::Refused { step, error }) => {
+                Self::NoConnection(OpenError::Refused { step, error: error.of_sentinel() })
+            }
+            other => other,
+        }
+    }
+
     /// What is told of a server that could not be asked.
     pub(crate) fn of_server(&self, server: String) -> ServerReport {
         ServerReport { server, vote: self.vote(), round_trip: None }

@@ -127,7 +127,7 @@ impl<A: Clone + Eq> Evidence<A> {
     }
 
     /// Those of the servers that have not been asked yet, as a step, if there are any.
-    fn look(&self, servers: impl IntoIterator<Item = A>) -> Option<Step<A>> {
+    fn look(&self, servers: &mut dyn Iterator<Item = A>) -> Option<Step<A>> {
         let mut unasked: Vec<A> = Vec::new();
         for server in servers {
             if self.role(&server).is_none() && !unasked.contains(&server) {
@@ -143,7 +143,7 @@ impl<A: Clone + Eq> Evidence<A> {
     }
 
     /// The newest of the words that `counts`; of equal ones, the most frequent.
-    pub(crate) fn newest(&self, counts: impl Fn(&Word<A>) -> bool) -> Option<&Word<A>> {
+    pub(crate) fn newest(&self, counts: &dyn Fn(&Word<A>) -> bool) -> Option<&Word<A>> {
         let words = self.words.iter().filter(|word| counts(word));
         words.max_by_key(|word| (word.epoch, self.votes(&word.master)))
     }
@@ -170,16 +170,18 @@ impl<A: Clone + Eq> Mastership<A> {
         let epoch = confirmed.map(|word| word.epoch).max().unwrap_or(0).max(epoch);
         self.followed = Some((followed.clone(), epoch));
         self.note_whether_down(evidence, &followed);
-        let other = evidence.newest(|word| word.master != followed);
+        let other = evidence.newest(&|word| word.master != followed);
         let is_newer = other.is_some_and(|other| other.epoch > epoch);
         if !is_newer {
             self.unconfirmed = None;
         }
         let step = match other {
-            Some(other) => match evidence.look([followed.clone(), other.master.clone()]) {
-                Some(look) => return look,
-                None => self.judge(evidence, &followed, other, is_newer, now),
-            },
+            Some(other) => {
+                match evidence.look(&mut [followed.clone(), other.master.clone()].into_iter()) {
+                    Some(look) => return look,
+                    None => self.judge(evidence, &followed, other, is_newer, now),
+                }
+            }
             None => Step::Stay,
         };
         match step {
@@ -191,7 +193,7 @@ impl<A: Clone + Eq> Mastership<A> {
     /// The master to begin with: the newest that is one indeed, or is one as Sentinels agree; else the
     /// newest, which will say itself why it takes no locks.
     fn first(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
-        let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
+        let Some(newest) = evidence.newest(&|_| true) else { return Step::AskAgain };
         let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
         let is_new =
             |server: &A| evidence.words.iter().any(|word| word.is_new && word.watched == *server);
@@ -200,7 +202,7 @@ impl<A: Clone + Eq> Mastership<A> {
             let has_rival = is_new(&master);
             return Step::Follow(Successor { master, epoch, has_rival });
         }
-        if let Some(look) = evidence.look(named.clone().cloned()) {
+        if let Some(look) = evidence.look(&mut named.clone().cloned()) {
             return look;
         }
         let is_master = |word: &Word<A>| match evidence.role(&word.master) {
@@ -208,7 +210,7 @@ impl<A: Clone + Eq> Mastership<A> {
             Some(Role::Replica) => false,
             _ => self.are_agreed(evidence, &word.master),
         };
-        let chosen = evidence.newest(is_master).unwrap_or(newest);
+        let chosen = evidence.newest(&is_master).unwrap_or(newest);
         let is_down =
             |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
         let is_rival = |server: &A| {
@@ -297,7 +299,7 @@ impl<A: Clone + Eq> Mastership<A> {
             }
         }
         let Some(replicas) = &evidence.replicas else { return Some(Step::AskForReplicas) };
-        if let Some(look) = evidence.look(replicas.iter().cloned()) {
+        if let Some(look) = evidence.look(&mut replicas.iter().cloned()) {
             return Some(look);
         }
         // Each Sentinel names each of them; each has said its role once.

@@ -12,10 +12,13 @@ use crate::policy::{Role, SETTLING, Word};
 pub(crate) struct Known {
     pub(crate) word: Word<Address>,
     /// How long the master is silent before the Sentinel takes it for down.
+    #[cfg(any(test, feature = "examine"))]
     pub(crate) down_after: Option<Duration>,
     /// How many Sentinels there are beside this one.
+    #[cfg(any(test, feature = "examine"))]
     pub(crate) others: Option<usize>,
     /// How many of them have to agree that the master is down.
+    #[cfg(any(test, feature = "examine"))]
     pub(crate) quorum: Option<usize>,
 }
 
@@ -24,18 +27,23 @@ pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
     let flags = field(watched, "flags")?;
     let is_down = ["s_down", "o_down"];
     // It counts from where the Sentinel began to watch this master, or started itself.
-    let watched_for = field(watched, "role-reported-time").and_then(|ms| ms.parse().ok());
+    let watched_for = millis(watched, "role-reported-time");
     let word = Word {
-        epoch: field(watched, "config-epoch")?.parse().ok()?,
+        epoch: count(watched, "config-epoch")?,
         watched: address_in(watched)?,
         master: pair(named)?,
         is_down: flags.split(',').any(|flag| is_down.contains(&flag)),
-        is_new: watched_for.is_some_and(|ms| Duration::from_millis(ms) < SETTLING),
+        is_new: watched_for.is_some_and(|time| time < SETTLING),
     };
-    let down_after = field(watched, "down-after-milliseconds").and_then(|ms| ms.parse().ok());
-    let count = |name| field(watched, name).and_then(|count| count.parse().ok());
-    let (others, quorum) = (count("num-other-sentinels"), count("quorum"));
-    Some(Known { word, down_after: down_after.map(Duration::from_millis), others, quorum })
+    Some(Known {
+        word,
+        #[cfg(any(test, feature = "examine"))]
+        down_after: millis(watched, "down-after-milliseconds"),
+        #[cfg(any(test, feature = "examine"))]
+        others: count(watched, "num-other-sentinels").and_then(|it| it.try_into().ok()),
+        #[cfg(any(test, feature = "examine"))]
+        quorum: count(watched, "quorum").and_then(|it| it.try_into().ok()),
+    })
 }
 
 /// Reads the reply of `SENTINEL REPLICAS`.
@@ -56,9 +64,18 @@ pub(crate) fn role(reply: &Frame) -> Role {
     }
 }
 
+fn millis(reply: &Frame, name: &str) -> Option<Duration> {
+    count(reply, name).map(Duration::from_millis)
+}
+
+fn count(reply: &Frame, name: &str) -> Option<u64> {
+    field(reply, name)?.parse().ok()
+}
+
 /// A map, or in RESP2 an array that stands for one.
+#[inline(never)]
 fn field<'a>(reply: &'a Frame, name: &str) -> Option<&'a str> {
-    std::str::from_utf8(reply.field(name)?.as_bytes()?).ok()
+    text(reply.field(name)?)
 }
 
 fn address_in(reply: &Frame) -> Option<Address> {
@@ -68,9 +85,11 @@ fn address_in(reply: &Frame) -> Option<Address> {
 fn pair(reply: &Frame) -> Option<Address> {
     let Frame::Array(items) = reply else { return None };
     let [host, port] = &items[..] else { return None };
-    let text =
-        |frame: &'_ Frame| frame.as_bytes().and_then(|it| String::from_utf8(it.to_vec()).ok());
-    address(&text(host)?, &text(port)?)
+    address(text(host)?, text(port)?)
+}
+
+fn text(frame: &Frame) -> Option<&str> {
+    std::str::from_utf8(frame.as_bytes()?).ok()
 }
 
 fn address(host: &str, port: &str) -> Option<Address> {

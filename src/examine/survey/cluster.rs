@@ -5,19 +5,16 @@ use std::sync::Arc;
 use super::answers::{Survey, ask_all, make_light_of};
 use crate::cluster::map::Map;
 use crate::cluster::slot::SLOTS;
-use crate::endpoint::{Endpoint, Seeds};
+use crate::endpoint::Seeds;
 use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
 
 pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     let seeds = seeds.endpoints();
-    let answers =
-        ask_all(
-            plan,
-            seeds,
-            |plan, seed| async move { plan.ways.map_of(&seed, plan.greeting).await },
-        );
+    let answers = ask_all(plan, seeds, |plan, seed| async move {
+        plan.ways.map_of(&seed, plan.greeting, None).await
+    });
     let mut survey = Survey::default();
     let mut best: Option<Map> = None;
     for (server, answer) in answers.await {
@@ -34,7 +31,7 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     }
     survey.findings.push(topology(best.as_ref()));
     let masters = best.iter().flat_map(Map::masters);
-    let endpoint = |master| Endpoint { address: master, ..seeds[0].clone() };
+    let endpoint = |master| seeds[0].at(master);
     survey.servers = masters.map(|master| Ok(plan.ways.reach(endpoint(master.into())))).collect();
     survey
 }

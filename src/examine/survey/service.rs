@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::answers::{Survey, ask_all, make_light_of};
 use crate::driver::interview::Interview;
 use crate::driver::sentinels::word::Known;
-use crate::driver::sentinels::{CHANNELS, known};
-use crate::endpoint::{Endpoint, Watched};
+use crate::driver::sentinels::{CHANNELS, known, untold};
+use crate::endpoint::Watched;
 use crate::examine::failover::{DOWN_AFTER, failover};
 use crate::examine::met::{asked, unmet};
 use crate::examine::plan::Plan;
@@ -21,22 +21,11 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     let answers = ask_all(plan, sentinels, |plan, sentinel| {
         let name = name.clone();
         async move {
-            let interview = plan.ways.interview(&sentinel, plan.greeting).await;
-            let mut interview = interview.map_err(|reason| match reason {
-                Reason::NoConnection(why) => Reason::NoConnection(why.of_sentinel()),
-                reason => reason,
-            })?;
+            let interview = plan.ways.interview(&sentinel, plan.greeting, &CHANNELS).await;
+            let mut interview = interview.map_err(Reason::of_sentinel)?;
             let within = plan.standard.command_timeout;
             let known = ask(&mut interview, &name, within).await?;
-            let mut untold = None;
-            let channels = if interview.is_resp3() { &CHANNELS[..] } else { &[] };
-            for channel in channels {
-                let refused = interview.subscribe(channel.as_bytes(), within).await;
-                untold = untold.or(refused.ok().flatten().map(|error| {
-                    let is_it = error.is_about_channels();
-                    if is_it { error.lacking(format!("&{channel}")) } else { error }
-                }));
-            }
+            let untold = untold(&interview.answers).next();
             Ok((known, untold))
         }
     });
@@ -79,8 +68,8 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     });
     let replaced = || silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl));
     survey.findings.extend(stuck.or_else(replaced));
-    let master = said.newest(|_| true).map(|word| word.master.clone());
-    let master = master.map(|address| Endpoint { address, ..template.clone() });
+    let master = said.newest(&|_| true).map(|word| word.master.clone());
+    let master = master.map(|address| template.at(address));
     survey.servers.extend(master.map(|master| Ok(plan.ways.reach(master))));
     survey
 }
@@ -136,7 +125,7 @@ pub(in crate::examine) fn stuck(
 pub(in crate::examine) fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
     const CHECK: Check = Check::Topology;
     let masters = &said.words;
-    let Some(newest) = said.newest(|_| true) else {
+    let Some(newest) = said.newest(&|_| true) else {
         return Finding::error(CHECK, "no Sentinel named a master")
             .cured_by("fix the Sentinels named above, or check the service's name");
     };

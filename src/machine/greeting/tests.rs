@@ -160,16 +160,8 @@ fn one_that_was_answered_begins_no_other_connection_whatever_the_clock_says() {
 /// The bug of lettuce #2313: the fallback hid an authentication error.
 #[test]
 fn one_that_is_bare_asks_for_the_login_alone_and_proves_nothing() {
-    let steps: [(bool, &[&str]); 2] = [
-        (false, &["HELLO", "CLIENT", "CLIENT", "SELECT"]),
-        (
-            true,
-            &[
-                "HELLO", "CLIENT", "CLIENT", "SELECT", "AUTH", "CLIENT", "CLIENT", "CLIENT",
-                "SELECT",
-            ],
-        ),
-    ];
+    let steps: [(bool, &[&str]); 2] =
+        [(false, &["HELLO", "SELECT"]), (true, &["HELLO", "SELECT", "AUTH", "CLIENT", "SELECT"])];
     for (is_old, steps) in steps {
         let now = Moment::from_nanos(7);
         let ends_at = now.after(Duration::from_secs(5));

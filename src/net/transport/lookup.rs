@@ -58,7 +58,8 @@ pub(crate) fn in_order((host, port): (&str, u16), resolved: Vec<SocketAddr>) -> 
     let preferred = lock(&PREFERRED);
     let preferred = preferred.iter().find(|it| it.0 == host && it.1 == port).map(|it| it.2);
     if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
-        addresses[..=first].rotate_right(1);
+        let first = addresses.remove(first);
+        addresses.insert(0, first);
     }
     addresses
 }

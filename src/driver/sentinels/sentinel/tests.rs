@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 
 use super::*;
-use crate::driver::sentinels::sentinel::CHANNELS;
-use crate::net::transport::{Address, names};
+use crate::driver::tests::parts;
+use crate::net::transport::names;
 use crate::support::scripted::greeting;
 use crate::support::{ScriptedServer, soon};
 
@@ -17,9 +17,10 @@ async fn a_frozen_sentinel_at_the_first_address_of_a_name_is_passed_over() {
     let sentinel = ScriptedServer::start(|command| greeting(command).unwrap());
     let addresses = vec![frozen.local_addr().unwrap(), sentinel.address()];
     names::give("sentinels.frozen", addresses);
-    let opening = Opening { connector: None, tls: None, within: AN_HOUR, dead_after: AN_HOUR };
     let address = Address::Tcp { host: "sentinels.frozen".to_owned(), port: 1 };
     let endpoint = Endpoint { address, login: None, database: 0, tls: false };
-    let line = soon("it is connected to", opening.open(endpoint, &CHANNELS)).await.unwrap();
-    assert!(!line.is_mute, "{:?}", line.refused);
+    let (machine, servers) = parts([endpoint.clone()], None, [AN_HOUR; 2]);
+    let way = Way { servers: servers.into(), settings: *machine.settings() };
+    let interview = soon("it is connected to", way.meet(endpoint)).await.ok().unwrap();
+    assert!(!is_mute(&interview.answers), "{:?}", interview.answers);
 }
