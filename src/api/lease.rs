@@ -15,7 +15,7 @@ use super::outcome;
 use crate::clock;
 use crate::driver::Shared;
 use crate::error::{Error, Report, ServerReport, Vote};
-use crate::machine::{self, LeaseId, Machine};
+use crate::machine::{LeaseId, Machine};
 use crate::names::Names;
 use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
@@ -88,8 +88,8 @@ impl Lease {
     /// Its grant was told, and so is what happens to it from here on; and its loss, where that came before.
     pub(super) fn is_announced(&self) {
         let (id, driver) = (self.id, &self.locker.driver);
-        if let Some(loss) = driver.look(|machine| machine.is_announced(id)) {
-            driver.tell(machine::Event::Lost(id, self.names.clone(), loss));
+        if driver.look(|machine| machine.is_announced(id)) {
+            driver.with(|_, _| ());
         }
     }
 

@@ -23,7 +23,7 @@ impl Shared {
                 shared.note_dialled(link, turn, dialled);
             }
         });
-        self.lock().wires[link].dial = Some(Aside(dialling.abort_handle()));
+        self.lock().wires[link].aside = Some(Aside(dialling.abort_handle()));
     }
 
     fn note_dialled(&self, link: usize, turn: u32, dialled: Result<Opened<Halves>, Unopened>) {
@@ -44,7 +44,7 @@ impl Shared {
                 Ok(ready)
             }
             Err(Unopened { fault, why }) => {
-                (wire.why, wire.dial) = (why, None);
+                (wire.why, wire.aside) = (why, None);
                 Err(fault)
             }
         };

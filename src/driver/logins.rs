@@ -40,7 +40,7 @@ impl Shared {
                 shared.with(|machine, now| machine.log_in(link, login.as_ref().ok(), now));
             }
         });
-        self.lock().wires[link].login = Some(Aside(asking.abort_handle()));
+        self.lock().wires[link].aside = Some(Aside(asking.abort_handle()));
     }
 }
 

@@ -117,10 +117,8 @@ struct Wire {
     is_again: bool,
     /// Counts ends that the machine has made: what was dialled before one counts no more.
     turn: u32,
-    /// The last dial, if it has not led to the socket: it may hang for long.
-    dial: Option<Aside>,
-    /// The last question for credentials of the connection that is there.
-    login: Option<Aside>,
+    /// The last dial, or where it has led to the socket the last question for credentials: either may hang for long.
+    aside: Option<Aside>,
 }
 
 impl Shared {
@@ -304,7 +302,7 @@ impl State {
             if let Effect::Close(link, _) = effect {
                 let wire = &mut wires[*link];
                 wire.turn = wire.turn.wrapping_add(1);
-                (wire.dial, wire.login) = (None, None);
+                wire.aside = None;
                 dialled.retain(|(dialled, _)| dialled != link);
                 let Some(writer) = wire.writer.take() else { continue };
                 closed.push(*link);

@@ -34,7 +34,7 @@ impl Shared {
     }
 
     #[cold]
-    pub(crate) fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         let meter = &self.meter;
         match event {
             Event::Contended(names) => {

@@ -118,7 +118,8 @@ impl<'a> Pieces<'a> {
         percent::decode_text(name, Part::Service)
     }
 
-    #[inline(never)]
+    // Compiled once, where several kinds of URLs are read.
+    #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn credentials(&self) -> Result<Option<Credentials>, InvalidEndpoint> {
         let Some(userinfo) = self.userinfo else {
             return Ok(None);
@@ -135,7 +136,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// From the path or the query.
-    #[inline(never)]
+    #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn database(&self) -> Result<u32, InvalidEndpoint> {
         let path = self.path.strip_prefix('/').unwrap_or_default();
         // Some write a slash behind it.
@@ -150,7 +151,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// Where the path is something else.
-    #[inline(never)]
+    #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn database_in_query(&self) -> Result<Option<u32>, InvalidEndpoint> {
         let Some(query) = self.query else {
             return Ok(None);

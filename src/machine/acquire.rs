@@ -287,7 +287,8 @@ impl Machine {
             match asking.map(|lease| lease.votes == Votes::default()) {
                 None => self.extends_at(server, id, now),
                 Some(true) if is_ready => self.ask(id, now),
-                // Others are asked already.
+                // Others are asked already, for other locks.
+                #[cfg(any(test, feature = "cluster"))]
                 Some(false) if is_ready => self.put(id, now),
                 Some(_) => {
                     self.is_not_asked(id, now);

@@ -18,7 +18,7 @@ use super::session::Fault;
 use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
-use crate::policy::{BEAT, Bid, LeaseState, Loss, Moment, Quorum, TimerWheel};
+use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
 
 /// Of leases that have ended, for the next ones.
 pub(super) const SPARE_MAX: usize = 64;
@@ -304,11 +304,12 @@ impl Machine {
         }
     }
 
-    /// The grant of a lease was told. Why it was lost, if it was before that: nobody was told then.
-    pub(crate) fn is_announced(&mut self, id: LeaseId) -> Option<Loss> {
-        let lease = self.leases.get_mut(id)?;
+    /// The grant of a lease was told. Whether it was lost before that, which is told now.
+    pub(crate) fn is_announced(&mut self, id: LeaseId) -> bool {
+        let Some(lease) = self.leases.get_mut(id) else { return false };
         lease.is_announced = true;
-        lease.state().and_then(LeaseState::loss)
+        let loss = lease.state().and_then(LeaseState::loss);
+        loss.inspect(|why| self.tell(id, &|names| Event::Lost(id, names, *why))).is_some()
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {

@@ -207,8 +207,10 @@ impl Handshake {
             }
             say(Step::SetName, &[b"CLIENT", b"SETNAME", CLIENT_NAME]);
         }
-        for [name, value] in LIBRARY.into_iter().filter(|_| !is_bare) {
-            say(Step::SetLibrary, &[b"CLIENT", b"SETINFO", name, value]);
+        if !is_bare {
+            for [name, value] in LIBRARY {
+                say(Step::SetLibrary, &[b"CLIENT", b"SETINFO", name, value]);
+            }
         }
         let sections = settings.sections().filter(|_| !is_bare);
         for (section, _) in sections {
