@@ -92,15 +92,27 @@ done < <(cargo test --workspace --locked --all-features --test it --test cli --n
 # Seconds within which a module's tests are over, also on a slow machine.
 LIMIT=900
 
+# run EXECUTABLE RIGHTS TEST..
+run() {
+    local executable=$1
+    export LEASEHOLD_TEST_ACL=$2
+    shift 2
+    # A server that it left behind would keep the others waiting.
+    timeout "$LIMIT" scripts/again.sh "$executable" --exact "$@" 9>&-
+}
+
 # try_module NAME MODULE: all of its tests, of which there is one at least.
 try_module() {
-    local executable=${executables[$(program_of "$2")]} tests skipped=
-    export LEASEHOLD_TEST_ACL=${with_least_rights[$1 $2]:-0}
-    [ "$LEASEHOLD_TEST_ACL" = 0 ] || skipped=$are_of_others
-    mapfile -t tests < <("$executable" --list | sed -n "s/^\($2::.*\): test\$/\1/p" | grep -vE "${skipped:-^\$}")
-    [ "${#tests[@]}" -gt 0 ] &&
-        # A server that it left behind would keep the others waiting.
-        timeout "$LIMIT" scripts/again.sh "$executable" --exact "${tests[@]}" 9>&-
+    local executable=${executables[$(program_of "$2")]} all tests others=()
+    mapfile -t all < <("$executable" --list | sed -n "s/^\($2::.*\): test\$/\1/p")
+    tests=("${all[@]}")
+    if [ -n "${with_least_rights[$1 $2]:-}" ]; then
+        mapfile -t tests < <(printf '%s\n' "${all[@]}" | grep -vE "$are_of_others")
+        mapfile -t others < <(printf '%s\n' "${all[@]}" | grep -E "$are_of_others")
+    fi
+    [ "${#all[@]}" -gt 0 ] &&
+        run "$executable" "${with_least_rights[$1 $2]:-0}" "${tests[@]}" &&
+        { [ "${#others[@]}" -eq 0 ] || run "$executable" 0 "${others[@]}"; }
 }
 
 # What LEASEHOLD_TESTED says of the modules of each column.
