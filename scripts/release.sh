@@ -46,12 +46,13 @@ while read -r file asked; do
 done < <(grep -HE '^leasehold(-resp)? = .*version = ' Cargo.toml cli/Cargo.toml |
     sed 's/^\([^:]*\):.* version = "\([^"]*\)".*/\1 \2/')
 
-# So do all lock files, those of the programs beside the workspace too; and the example has the image of this version.
+# So do all lock files that have it, those of the programs beside the workspace too; and the example has the image of this
+# version.
 while read -r file; do
     locked=$(sed -n '/^name = "leasehold"$/{n;s/^version = "\(.*\)"$/\1/p;}' "$file")
     [ "$locked" = "$version" ] ||
         wrong "$file has leasehold '$locked', and this is $version: cargo metadata --manifest-path ${file%lock}toml"
-done < <(git ls-files '*Cargo.lock')
+done < <(git ls-files '*Cargo.lock' | xargs grep -lx 'name = "leasehold"')
 while read -r pinned; do
     [ "$pinned" = "$version" ] || wrong "examples/kubernetes.yaml has the image of $pinned, and this is $version"
 done < <(sed -n 's|^.*image: ghcr.io/leasehold/leasehold:\([^ ]*\).*|\1|p' examples/kubernetes.yaml)
