@@ -13,4 +13,4 @@ cargo build --locked --example demo
 . scripts/own-redis.sh
 start_server
 echo "$server_binary (process $server) on port $port, for this demo only"
-cargo run --quiet --locked --example demo -- "redis://127.0.0.1:$port"
+"${CARGO_TARGET_DIR:-target}/debug/examples/demo" "redis://127.0.0.1:$port"
