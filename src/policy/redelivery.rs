@@ -62,8 +62,8 @@ impl Redelivery {
         self.after_failure(now, random)
     }
 
-    /// The server refused what had gone out on another connection than its acquire: that is still to be repeated, and after
-    /// the same gap.
+    /// The server refused what had gone out on another connection than its acquire: that is still to be repeated, after
+    /// the same gap, and the tries go on as they were.
     pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
         self.gap = self.gap.map(|gap| gap / 2);
         self.after_failure(now, random)
@@ -77,7 +77,7 @@ impl Redelivery {
         if due_at >= self.pointless_at {
             return None;
         }
-        let again = Self { failed: 0, gap: Some(gap * 2), ..*self };
+        let again = Self { gap: Some(gap * 2), ..*self };
         self.pointless_at = due_at;
         Some((due_at, again))
     }

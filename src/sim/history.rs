@@ -10,6 +10,8 @@ pub(crate) use crate::support::leases::Part;
 
 /// Of questions for one lock by one client to one server, far more than are ever needed.
 const ASKED_A_SECOND_MAX: u32 = 200;
+/// Likewise, of releases of one owner to one server, in its queue and out of it: also where it refuses them.
+const RELEASED_A_SECOND_MAX: u32 = 50;
 
 /// The most of these that there were, among the counts.
 const MOST_ASKED: &str = "asked in a second, at most";
@@ -156,16 +158,31 @@ pub(crate) struct Questions {
 impl History {
     /// A client asks a server for a lock. Nothing that happens is a reason to ask it that often.
     pub(crate) fn note_asked(&mut self, server: usize, client: usize, key: &[u8], at: At) {
-        let (second, times) = self.asked.entry((server, client, key.into())).or_default();
-        if std::mem::replace(second, at.as_secs()) != at.as_secs() {
-            *times = 0;
-        }
-        *times += 1;
-        let (times, most) = (*times, self.counts.entry(MOST_ASKED).or_default());
+        let times = self.times(server, client, key, at);
+        let most = self.counts.entry(MOST_ASKED).or_default();
         *most = (*most).max(times.into());
         if times == ASKED_A_SECOND_MAX {
             self.breach("storm", format!("client {client} asks server {server} without end"));
         }
+    }
+
+    /// A client gives back what an owner has.
+    pub(crate) fn note_release(&mut self, server: usize, client: usize, owner: &[u8], at: At) {
+        if self.times(server, client, owner, at) == RELEASED_A_SECOND_MAX {
+            let text =
+                format!("client {client} gives {owner:?} back to server {server} without end");
+            self.breach("storm", text);
+        }
+    }
+
+    /// How often a server was asked so in this second.
+    fn times(&mut self, server: usize, client: usize, what: &[u8], at: At) -> u32 {
+        let (second, times) = self.asked.entry((server, client, what.into())).or_default();
+        if std::mem::replace(second, at.as_secs()) != at.as_secs() {
+            *times = 0;
+        }
+        *times += 1;
+        *times
     }
 }
 

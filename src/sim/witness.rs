@@ -221,6 +221,9 @@ pub(crate) fn run(
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
         }
+        if deed.what == What::Release {
+            history.note_release(number, client, owner, stamp.at);
+        }
         if matches!(deed.what, What::Acquire | What::Wait) && !deed.is_shared {
             history.questions.note_life(held.clone(), &deed.argv[1]);
         }

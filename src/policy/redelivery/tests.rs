@@ -43,6 +43,22 @@ fn a_server_that_refuses_for_long_is_asked_about_once_a_second() {
     assert!((70..=70 + 8 * 8).contains(&sent), "{sent}");
 }
 
+/// Each try is a repetition there, and goes out before the next one would be due.
+#[test]
+fn what_is_refused_elsewhere_is_tried_again_as_rarely_and_stays_doubtful() {
+    let (mut release, mut now) = (Redelivery::new(at(0).after(LIFE), true), at(0));
+    let mut gaps = Vec::new();
+    for _ in 0..10 {
+        let (due_at, again) = release.was_sent(now).expect("it is repeated");
+        assert_eq!(due_at.since(now), FIRST_GAP);
+        release = again;
+        let due_at = release.after_refusal_elsewhere(now, u64::MAX);
+        gaps.push(due_at.since(now).as_micros().div_ceil(1000));
+        now = due_at;
+    }
+    assert_eq!(gaps, [4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
+}
+
 /// Whenever the acquire arrives, a release is sent soon after it: no later than twice the time, and
 /// the first gap.
 #[test]
