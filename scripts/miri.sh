@@ -3,7 +3,7 @@
 # has no `unsafe`, and that of our dependencies is used by these two. Left out is what Miri cannot do or would take long for:
 # tests on real servers and in simulated time, those that read what servers said from files (greeting, grace, report and
 # moves), those of routes, those that let minutes pass tick by tick (shutdown), and the searches of the fuzzed machine, for
-# known bugs (rules) too, and of a crowd.
+# known bugs (rules) too, and of a crowd; and those whose commands and replies others have as well (count, keep, lease, parting).
 #   scripts/miri.sh                       a few minutes
 #   PROPTEST_CASES=64 scripts/miri.sh     more cases of each property
 # Ends with 3 where Miri is not installed and cannot be downloaded.
@@ -27,6 +27,7 @@ library="-p leasehold --all-features --lib"
 printf '%s\n' \
     "$library -- machine:: --skip sim:: --skip machine::greeting --skip machine::grace --skip machine::report \
         --skip machine::moves --skip machine::routes --skip machine::fuzzed --skip machine::rules \
+        --skip machine::count --skip machine::keep --skip machine::lease --skip machine::parting \
         --skip machine::release::tests::shutdown --skip machine::round::tests::a_crowd" \
     "-p leasehold-resp --lib --test encoding --test limits --test properties --test strictness --test wire_forms" |
     xargs -P 2 -I '{}' sh -euc '
