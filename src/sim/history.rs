@@ -10,7 +10,7 @@ pub(crate) use crate::support::leases::Part;
 
 /// Of questions for one lock by one client to one server, far more than are ever needed.
 const ASKED_A_SECOND_MAX: u32 = 200;
-/// Likewise, of releases of one owner to one server, in its queue and out of it: also where it refuses them.
+/// Likewise, of releases of one owner, in the queue and out of it: also where the server refuses them.
 const RELEASED_A_SECOND_MAX: u32 = 50;
 
 /// The most of these that there were, among the counts.
@@ -166,11 +166,11 @@ impl History {
         }
     }
 
-    /// A client gives back what an owner has.
+    /// A client gives back what an owner may have, which the server may refuse.
     pub(crate) fn note_release(&mut self, server: usize, client: usize, owner: &[u8], at: At) {
         if self.times(server, client, owner, at) == RELEASED_A_SECOND_MAX {
-            let text =
-                format!("client {client} gives {owner:?} back to server {server} without end");
+            let owner = String::from_utf8_lossy(owner);
+            let text = format!("client {client} gives {owner} back to server {server} without end");
             self.breach("storm", text);
         }
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::tests::{Bench, bulk, greeting, request, request_of, settings, stamp};
+use super::super::tests::{Bench, bulk, error, greeting, request, request_of, settings, stamp};
 use super::super::{FENCED, Kind, Login, Refusal};
 use super::*;
 use crate::policy::{Bounds, Wait};
@@ -29,6 +29,40 @@ fn one_of_several_servers_that_talks_nonsense_at_the_limit_hides_no_holder() {
         matches!(refusal, Refusal::Setback { setback: Setback::Held(_), is_over: true })
     };
     assert!(matches!(&polled, Poll::Ready(Err(refusal)) if is_held(refusal)), "{polled:?}");
+}
+
+/// Of each that asks meanwhile, a server that is busy for long would be asked to release something, once a second.
+#[test]
+fn an_owner_whose_only_question_a_busy_server_refused_has_nothing_to_give_back() {
+    let busy =
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    // From the middle of the script, for all that is known.
+    let oom = "OOM command not allowed when used memory > 'maxmemory'.";
+    let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+    for (questions, text, has) in
+        [(1, busy, Has::Nothing), (2, busy, Has::Asked), (1, oom, Has::Asked)]
+    {
+        let mut bench = Bench::connected(1);
+        let id = request(&mut bench, b"a", Wait::Forever);
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => {
+                vec![Frame::Array([stamp(command)].into_iter().chain(held.clone()).collect())]
+            }
+            _ => vec![greeting(command, "")],
+        });
+        bench.machine.enter(id, 0, bench.now);
+        for _ in 0..questions {
+            bench.machine.ask_for_entry(id, [b"enter", b"channel", b"10000"], bench.now);
+            bench.now = bench.now.after(Duration::from_secs(1));
+        }
+        let what = |bench: &Bench| bench.machine.leases.get(id).unwrap().replicas[0].has;
+        assert_eq!(what(&bench), Has::Asked);
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => vec![error(text)],
+            _ => vec![greeting(command, "")],
+        });
+        assert_eq!(what(&bench), has, "{questions}: {text}");
+    }
 }
 
 /// As shares, groups and what is asked for without scripts.
