@@ -72,10 +72,6 @@ fn has_rung(timer: &mut Pin<Box<Unconstrained<Sleep>>>, context: &mut Context<'_
 }
 
 /// What all of these come to, in their order; they run together, in this task.
-///
-/// # Cancel safety
-///
-/// All of them are dropped with it.
 #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sentinel"))]
 pub(crate) fn all<'a, T: Send + 'a>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
@@ -85,10 +81,6 @@ pub(crate) fn all<'a, T: Send + 'a>(
 }
 
 /// What the first of them that is ready comes to, and leaves the others running; nothing, if there are none.
-///
-/// # Cancel safety
-///
-/// None of them is dropped with it.
 pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
     poll_fn(|context| {
         for (place, future) in running.iter_mut().enumerate() {

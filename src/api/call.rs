@@ -45,10 +45,6 @@ impl Call {
     /// # Errors
     ///
     /// Why there is none, after the time that a command may take at most.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the question may have been sent.
     pub(crate) async fn reply(&mut self) -> Result<Frame, Reason> {
         let driver = &self.locker.driver;
         let most = driver.look(|machine| machine.settings().timeout);
@@ -67,10 +63,6 @@ impl Call {
     }
 
     /// Waits until something may have happened to the key of a watched question. At once where the locker was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
     pub(crate) async fn news(&self) {
         self.locker.driver.wait(|machine, context| machine.poll_news(self.id, context)).await;
     }

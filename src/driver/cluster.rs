@@ -120,10 +120,6 @@ impl Keeper {
     /// # Errors
     ///
     /// What each of the seeds says, or each of the masters.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, nobody keeps the map.
     pub(crate) fn begin(self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             self.look_up().await.map_err(unmet)?;
@@ -289,10 +285,6 @@ impl Servers {
     /// # Errors
     ///
     /// Why it does not say.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the connection is closed.
     pub(crate) fn map_of<'a>(
         &'a self,
         node: &'a Endpoint,

@@ -42,10 +42,6 @@ impl Servers {
     /// # Errors
     ///
     /// Why there is no connection.
-    ///
-    /// # Cancel safety
-    ///
-    /// When the future is dropped, the connection is closed.
     #[cfg(any(feature = "cluster", feature = "examine"))]
     pub(crate) async fn interview(
         &self,

@@ -33,9 +33,6 @@ impl Shared {
     /// What each server said to the last question of a request that is not forgotten yet.
     pub(crate) fn report(&self, id: LeaseId) -> Report {
         let state = self.lock();
-        if !state.is_driven {
-            return self.servers.undriven(&state.machine);
-        }
         self.servers.report(&state.machine, id, &|link| state.wires[link].why.clone())
     }
 
@@ -108,6 +105,9 @@ pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
 impl Servers {
     /// As [`Shared::report`].
     pub(crate) fn report(&self, machine: &Machine, id: LeaseId, why: Why<'_>) -> Report {
+        if machine.is_undriven {
+            return self.undriven(machine);
+        }
         let answers = machine.report(id, clock::now());
         let servers = answers.map(|answer| self.server(machine, Some(id), &answer, why));
         Report { servers: servers.collect() }

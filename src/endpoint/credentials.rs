@@ -126,10 +126,6 @@ pub(crate) mod provider {
         /// # Errors
         ///
         /// [`OpenError::NoCredentials`], when the provider fails, panics or takes too long.
-        ///
-        /// # Cancel safety
-        ///
-        /// Dropping the future drops the provider's.
         pub(crate) async fn credentials(
             &self,
             server: &Address,

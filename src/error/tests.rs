@@ -221,6 +221,7 @@ fn unfit() -> Vec<String> {
         Unfit::Replica => Unfit::Replica,
         Unfit::NamedReplica => Unfit::NamedReplica,
         Unfit::ClusterNode => Unfit::ClusterNode,
+        Unfit::NoNode => Unfit::NoNode,
         Unfit::Sentinel => Unfit::Sentinel,
         Unfit::SameAs(_) => Unfit::SameAs("10.0.0.1:6379".into()),
         Unfit::Evicts(_) => Unfit::Evicts("allkeys-lru".into()),

@@ -116,7 +116,9 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
         if reply.is_some() && error.is_none() && !is_lasting {
             machine.is_nonsense(server);
         }
-        let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };
+        // Others can do without one of several.
+        let is_over = is_lasting && machine.is_alone();
+        let setback = if is_over { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);
     };
     (entry.is_known, entry.is_first, entry.frees_at) = (true, is_first, frees_at);

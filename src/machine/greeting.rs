@@ -72,6 +72,9 @@ pub(crate) struct Handshake {
     /// A step was answered. The clock may not have moved since the write.
     is_greeted: bool,
     is_replica: bool,
+    /// Whether the server has said that it is a node of a Cluster, or none.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(super) is_node: Option<bool>,
     /// All before the scripts is proved.
     is_sealed: bool,
     /// It asks for the login and the database alone, and nothing is proved.
@@ -101,6 +104,8 @@ impl Handshake {
             is_resp3: true,
             is_greeted: false,
             is_replica: false,
+            #[cfg(any(test, feature = "cluster"))]
+            is_node: None,
             is_sealed: false,
             #[cfg(any(test, feature = "_interviews"))]
             is_bare: false,
@@ -266,8 +271,12 @@ impl Handshake {
             (Step::Hello, hello @ (Frame::Map(_) | Frame::Array(_))) => {
                 // The first servers with HELLO answer it in RESP2.
                 self.talk.is_resp3 = matches!(hello, Frame::Map(_));
-                let role = hello.field("role").and_then(Frame::as_bytes);
-                self.is_replica = role.is_some_and(|it| it == "replica" || it == "slave");
+                let field = |name| hello.field(name).and_then(Frame::as_bytes);
+                self.is_replica = field("role").is_some_and(|it| it == "replica" || it == "slave");
+                #[cfg(any(test, feature = "cluster"))]
+                {
+                    self.is_node = field("mode").map(|mode| mode == "cluster");
+                }
             }
             (Step::Load | Step::Last, _) => {}
             (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {}

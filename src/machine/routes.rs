@@ -20,6 +20,7 @@ use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::names::Names;
+use crate::policy::fitness::Unfit;
 use crate::policy::{Code, Moment};
 
 /// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
@@ -32,7 +33,19 @@ impl Machine {
     pub(crate) fn routes_by(&mut self, routing: Routing) {
         let links = vec![UNKNOWN; SLOTS];
         self.command.slot_of = Some(routing.slot_of);
-        self.routes = Some(Box::new(Routes { routing, links, is_known: false }));
+        self.routes = Some(Box::new(Routes { routing, links, is_known: false, has_nodes: false }));
+    }
+
+    /// # Errors
+    ///
+    /// A server that is no node has come to the address of one: it would never say that a slot is not its own.
+    pub(super) fn check_node(&mut self, is_node: Option<bool>) -> Result<(), Fault> {
+        let Some(routes) = &mut self.routes else { return Ok(()) };
+        routes.has_nodes |= is_node == Some(true);
+        match is_node {
+            Some(false) if routes.has_nodes => Err(Fault::Unfit(Unfit::NoNode)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is a map.

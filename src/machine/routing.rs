@@ -62,6 +62,8 @@ pub(super) struct Routes {
     /// For each slot a link, or [`UNKNOWN`].
     pub(super) links: Vec<u16>,
     pub(super) is_known: bool,
+    /// A server has said that it is a node: those of some services never do.
+    pub(super) has_nodes: bool,
 }
 
 impl Routed {

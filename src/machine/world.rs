@@ -313,6 +313,8 @@ impl Machine {
     ///
     /// Why the server may not vote on this connection.
     fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
+        #[cfg(any(test, feature = "cluster"))]
+        self.check_node(greeted.is_node)?;
         let Handshake { talk, info, .. } = greeted;
         self.generations = self.generations.wrapping_add(1);
         self.links[server].adopt(talk, self.generations);

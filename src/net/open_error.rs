@@ -66,8 +66,8 @@ pub enum OpenError {
         "the tokio runtime on which this locker connected has ended: connect again on this one"
     )]
     RuntimeGone,
-    /// The connection broke in the handshake.
-    #[error("the connection broke during the handshake: {0}")]
+    /// The connection broke, in the handshake or later.
+    #[error("the connection broke: {0}")]
     Broken(Fault),
     /// The server refused a step of the handshake.
     #[error("the server refused {step}: {error}")]

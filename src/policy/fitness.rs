@@ -18,8 +18,7 @@ pub(crate) const MODE_FIELD: &str = "redis_mode (server_mode in Valkey)";
 /// What INFO is asked for of the one server, which votes whatever it says of itself: which run of it this is,
 /// and what there is to warn of.
 pub(crate) const OF_ONE: [&str; 3] = ["server", "memory", PERSISTENCE];
-/// What INFO is asked for of a node of a Cluster that votes whatever it says of itself. Which run of it this
-/// is does not matter: a node that does not serve the slot of a key says so itself.
+/// The same of a node of a Cluster. Which run of it this is does not matter: it says itself which slots are not its own.
 pub(crate) const OF_NODES: [&str; 1] = ["memory"];
 /// The section that says whether locks are kept over a restart.
 pub(crate) const PERSISTENCE: &str = "persistence";
@@ -60,6 +59,7 @@ pub(crate) enum Unfit {
     Replica,
     NamedReplica,
     ClusterNode,
+    NoNode,
     Sentinel,
     SameAs(String),
     Evicts(String),
@@ -68,9 +68,9 @@ pub(crate) enum Unfit {
 }
 
 impl Unfit {
-    /// Whether it stays so until somebody changes the server or the client: a role can change by itself.
+    /// Whether it stays so until somebody changes the server or the client: a role and a map can change by themselves.
     pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Replica | Self::NamedReplica)
+        !matches!(self, Self::Replica | Self::NamedReplica | Self::NoNode)
     }
 }
 
@@ -87,6 +87,9 @@ impl fmt::Display for Unfit {
             Self::ClusterNode => f.write_str(
                 "a Redis Cluster node, not an independent server: give redis-cluster://host:port alone, or \
                  independent servers",
+            ),
+            Self::NoNode => f.write_str(
+                "no node, though a Cluster has it in its map: wait for the failover to end, or see what CLUSTER NODES says",
             ),
             Self::Sentinel => {
                 f.write_str("a Sentinel, which has no locks: give redis-sentinel://host:port/service")

@@ -1,13 +1,5 @@
 //! One process that waits in the queue of a lock: what it may believe, and when.
 //!
-//! ```text
-//!             Answered(Waiting)             Pushed, or
-//!   Asking ─────────────────────▶ Waiting ───────────────▶ held, from a moment
-//!      │                           │   ▲    Answered(Yours)   that is known
-//!      │ Answered(Yours)           ╰───╯
-//!      ╰───▶ held                Answered(Waiting)
-//! ```
-//!
 //! A waiter has one owner for all of its wait, which the server grants at most once. The server hands
 //! the lock to the first in the queue by a push. A push travels on another connection than the
 //! questions, so its arrival says nothing of when the lease began. What says it is the last question

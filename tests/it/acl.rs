@@ -425,8 +425,22 @@ async fn a_server_that_lacks_a_right_is_no_more_than_a_missing_vote() {
     let fleet = Fleet::start(3);
     fleet.iter().for_each(|server| rights::grant(server, &rights::of("several")));
     let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
-    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_quarantine(false);
-    let locker = builder.connect().await.unwrap();
+    let connect = || {
+        let builder = Locker::builder().nodes(&urls).key_prefix(PREFIX).restart_quarantine(false);
+        builder.connect()
+    };
+    let (locker, other) = (connect().await.unwrap(), connect().await.unwrap());
+    // One of them has the queue.
+    for server in fleet.iter() {
+        rights::grant(server, &without("several", "+get"));
+        let guard = take(&locker, "a").await;
+        let before = other.stats().contended;
+        let waiting = tokio::spawn(other.lock("a").into_future());
+        eventually("it is refused", || other.stats().contended > before).await;
+        guard.release().await.unwrap();
+        soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+        rights::grant(server, &rights::of("several"));
+    }
     rights::grant(&fleet[0], &without("several", "+get"));
     take(&locker, "a").await.release().await.unwrap();
     rights::grant(&fleet[2], &without("several", "+evalsha"));

@@ -487,6 +487,7 @@ fn a_locker_whose_runtime_has_ended_says_so() {
     let server = RedisServer::start();
     let first = Runtime::new().unwrap();
     let locker = first.block_on(locker(&server));
+    let held = first.block_on(locker.lock("held").into_future()).unwrap();
     drop(first);
     Runtime::new().unwrap().block_on(async {
         for _ in 0..2 {
@@ -494,6 +495,9 @@ fn a_locker_whose_runtime_has_ended_says_so() {
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
             assert!(error.to_string().contains("runtime"), "{error}");
         }
+        let ended = soon("its end", locker.shutdown(leasehold_testing::STUCK)).await;
+        assert!(ended.unreleased[0].reason.contains("runtime"), "{ended}");
+        drop(held);
     });
 }
 
