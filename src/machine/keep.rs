@@ -6,8 +6,7 @@ use leasehold_resp::Decimal;
 
 use super::answer::Answer;
 use super::command::Script;
-use super::core::{Effect, Happening, Machine, NEVER};
-use super::effect::Event;
+use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
