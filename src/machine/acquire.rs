@@ -121,6 +121,7 @@ impl Machine {
             late_at: now,
             extended: 0,
             unextended: 0,
+            #[cfg(any(test, feature = "replicas"))]
             counted: None,
             failed: 0,
             due: now,

@@ -216,8 +216,8 @@ pub(crate) struct Machine {
     /// Told when less is left to be given back.
     pub(super) told_of_end: Vec<Waker>,
     /// Servers that have still to count replicas, and the callers that are told when none has.
-    pub(super) counting: u32,
-    pub(super) told_of_turn: Vec<Waker>,
+    #[cfg(any(test, feature = "replicas"))]
+    pub(super) counting: (u32, Vec<Waker>),
 }
 
 impl Machine {
@@ -257,8 +257,8 @@ impl Machine {
             closed: None,
             is_undriven: false,
             told_of_end: Vec::new(),
-            counting: 0,
-            told_of_turn: Vec::new(),
+            #[cfg(any(test, feature = "replicas"))]
+            counting: (0, Vec::new()),
         }
     }
 

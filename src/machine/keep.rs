@@ -225,6 +225,7 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << at;
         if let Answer::Granted(_) = answer {
+            #[cfg(any(test, feature = "replicas"))]
             lease.is_extended_at(bit, round);
         }
         let is_run = matches!(answer, Answer::Failed { is_run: true, .. });

@@ -45,6 +45,7 @@ mod call;
 mod calls;
 mod command;
 mod core;
+#[cfg(any(test, feature = "replicas"))]
 mod count;
 #[cfg(any(test, feature = "scriptless"))]
 mod drawn;
