@@ -281,9 +281,11 @@ pub use policy::{CoexistenceError, check_coexistence};
 pub use policy::{Loss, Retry, Tolerance};
 pub use request::{Acquire, LockRequest};
 pub use shutdown::{Shutdown, Unreleased};
+#[cfg(any(test, feature = "election", feature = "family"))]
+pub use stats::Primitive;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
-pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};
+pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};
 #[cfg(any(test, feature = "takeover"))]
 pub use ticket::Ticket;
 

@@ -8,6 +8,7 @@ mod histogram;
 #[cfg_attr(not(any(test, feature = "credentials")), path = "stats/logins/off.rs")]
 mod logins;
 mod observer;
+#[cfg(any(test, feature = "election", feature = "family"))]
 mod primitive;
 mod snapshot;
 
@@ -24,6 +25,7 @@ use histogram::Histogram;
 pub use histogram::Latencies;
 pub(crate) use logins::Logins;
 pub use observer::{Event, Observer};
+#[cfg(any(test, feature = "election", feature = "family"))]
 pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
@@ -40,6 +42,7 @@ use crate::policy::Loss;
 /// [`note_cancelled`](Self::note_cancelled); each of its attempts is a [`Counter::Attempt`]. A lease is held
 /// by [`note_held`](Self::note_held) until it ends, however it ends. One that is handed over is a
 /// release by the one and a grant to the other as well.
+#[derive(Default)]
 pub(crate) struct Meter {
     counters: [AtomicU64; Counter::Woken as usize + 1],
     losses: [AtomicU64; Loss::ALL.len()],
@@ -57,17 +60,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
-        Self {
-            counters: Default::default(),
-            losses: Default::default(),
-            waiting: AtomicI64::new(0),
-            held: AtomicI64::new(0),
-            wait: Histogram::new(),
-            hold: Histogram::new(),
-            renewal_round_trip: Histogram::new(),
-            logins: Arc::default(),
-            observer,
-        }
+        Self { observer, ..Self::default() }
     }
 
     /// One more.

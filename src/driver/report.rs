@@ -253,11 +253,7 @@ impl Servers {
     }
 
     /// Why there is no connection.
-    pub(super) fn reason_of(
-        &self,
-        fault: Option<&Fault>,
-        why: Option<OpenError>,
-    ) -> Reason {
+    pub(super) fn reason_of(&self, fault: Option<&Fault>, why: Option<OpenError>) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
             Some(Fault::Unfit(unfit)) => return Reason::Unfit(unfit.clone()),

@@ -90,7 +90,7 @@ pub(super) fn parts(
         waits: &QUEUE,
         rank,
         random: clock::random_bits,
-        owner_id: || u128::from_be_bytes(clock::owner_id()),
+        owner_id: clock::owner_id,
         wall_micros: clock::wall_micros,
     };
     let addresses = endpoints.iter().map(|endpoint| endpoint.address.to_string());

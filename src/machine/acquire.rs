@@ -73,7 +73,7 @@ impl Machine {
                 bid
             }
             None => {
-                let tally = Tally::new(Verdict::Pending);
+                let tally = Tally::default();
                 Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
             }
         };

@@ -130,12 +130,14 @@ pub(crate) struct Counts {
 pub(crate) enum Event {
     /// An attempt was refused, since another holds the lock.
     Contended(Names),
-    /// A renewal begins: only told where somebody wants to know.
+    /// A renewal begins.
+    #[cfg(any(test, feature = "_renewals"))]
     Renews(LeaseId),
     /// With the time from the question to the verdict.
     Renewed(LeaseId, Names, Duration),
     RenewalFailed(LeaseId, Names),
-    /// A renewal goes on as another, or as its holder's extension: only told where somebody wants to know.
+    /// A renewal goes on as another, or as its holder's extension.
+    #[cfg(any(test, feature = "_renewals"))]
     Overtaken(LeaseId),
     Lost(LeaseId, Names, Loss),
     /// A connection has logged in again.

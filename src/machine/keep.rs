@@ -31,8 +31,6 @@ impl Machine {
         if lease.extending == Extending::HolderAgain && lease.late_at <= now {
             self.has_failed(id);
             self.extend_now(id, now);
-        } else if lease.is_renewed && lease.kind.alone.is_some() {
-            self.renew(&[id], Extending::Renewal, now);
         } else if lease.is_renewed {
             self.batches.due.push(id);
         } else {
@@ -44,20 +42,24 @@ impl Machine {
 
     /// Renews all that are due, several in one command.
     pub(super) fn renew_all(&mut self, now: Moment) {
-        let mut due = std::mem::take(&mut self.batches.due);
-        // One command is not for those that are kept by commands of their own.
-        if cfg!(any(test, feature = "_kinds")) {
-            let is_alone =
-                |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone.is_some());
-            let (alone, others): (Vec<_>, _) = due.drain(..).partition(is_alone);
-            due = others;
-            alone.iter().for_each(|id| self.renew(&[*id], Extending::Renewal, now));
-        }
+        let due = std::mem::take(&mut self.batches.due);
+        #[cfg(any(test, feature = "_kinds"))]
+        let due = self.renew_alone(due, now);
         for batch in due.chunks(BATCH_MAX) {
             self.renew(batch, Extending::Renewal, now);
         }
         self.batches.due = due;
         self.batches.due.clear();
+    }
+
+    /// Renews those that are kept by commands of their own; the others.
+    #[cfg(any(test, feature = "_kinds"))]
+    fn renew_alone(&mut self, due: Vec<LeaseId>, now: Moment) -> Vec<LeaseId> {
+        let is_alone =
+            |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone.is_some());
+        let (alone, others): (Vec<_>, _) = due.into_iter().partition(is_alone);
+        alone.iter().for_each(|id| self.renew(&[*id], Extending::Renewal, now));
+        others
     }
 
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
@@ -69,7 +71,10 @@ impl Machine {
                 self.is_overtaken(id, now);
                 // The answers to the last one are late.
                 self.has_failed(id);
-                self.tell_that_it_renews(id, what);
+                #[cfg(any(test, feature = "_renewals"))]
+                if what == Extending::Renewal {
+                    self.tell(id, &|_| Event::Renews(id));
+                }
                 what
             });
             let Some(lease) = self.leases.get_mut(id) else { continue };
@@ -102,9 +107,8 @@ impl Machine {
         };
         if let Some(lease) = self.leases.get_mut(id).filter(is_early) {
             lease.extending = Extending::Nothing;
-            if cfg!(any(test, feature = "_renewals")) {
-                self.tell(id, &|_| Event::Overtaken(id));
-            }
+            #[cfg(any(test, feature = "_renewals"))]
+            self.tell(id, &|_| Event::Overtaken(id));
         }
     }
 
@@ -115,12 +119,6 @@ impl Machine {
         }
         for server in 0..self.links.len() {
             self.renew_at_one(server, server, batch, now);
-        }
-    }
-
-    fn tell_that_it_renews(&mut self, id: LeaseId, what: Extending) {
-        if cfg!(any(test, feature = "_renewals")) && what == Extending::Renewal {
-            self.tell(id, &|_| Event::Renews(id));
         }
     }
 
@@ -150,6 +148,7 @@ impl Machine {
             }
             return;
         }
+        #[cfg(any(test, feature = "_kinds"))]
         if let &[id] = batch {
             let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
             if let Some(lease) = leases.get_mut(id).filter(is_alone) {

@@ -15,7 +15,7 @@ use super::lease::{Has, Phase, Votes};
 use super::link::Link;
 use super::rules;
 use super::talk::What;
-use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply, late_within};
+use crate::policy::{Ballot, Failing, Moment, Relay, Tally, VoteReply, late_within};
 
 /// The part of the timeout for which the first server is waited for.
 const FIRST_SHARE: u32 = 4;
@@ -35,7 +35,7 @@ impl Machine {
         (lease.asked_at, lease.votes) = (now, Votes::default());
         let replicas = lease.replicas.len();
         if let Some(bid) = lease.bid.bid() {
-            (bid.tally, bid.has_news) = (Tally::new(Verdict::Pending), false);
+            (bid.tally, bid.has_news) = (Tally::default(), false);
         }
         let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);
