@@ -140,7 +140,7 @@ impl Meter {
     }
 
     /// All of it as it stands, with what the caller knows of the servers and of releases to them.
-    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>, releases_dropped: u64) -> Stats {
+    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
         let renewal_round_trip = self.renewal_round_trip.snapshot();
         let counted = |counter| self.counters[counter as usize].load(Relaxed);
@@ -159,7 +159,6 @@ impl Meter {
             adopted: counted(Counter::Adopted),
             stolen: counted(Counter::Stolen),
             woken: counted(Counter::Woken),
-            releases_dropped,
             renewed: renewal_round_trip.count(),
             renewals_failed: counted(Counter::RenewalFailed),
             repaired: counted(Counter::Repaired),
@@ -201,7 +200,7 @@ fn level(gauge: &AtomicI64) -> u64 {
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Meter").field(&self.snapshot(Vec::new(), 0)).finish()
+        f.debug_tuple("Meter").field(&self.snapshot(Vec::new())).finish()
     }
 }
 

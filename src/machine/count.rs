@@ -98,11 +98,21 @@ impl Machine {
     }
 
     /// This number of servers has still to count.
-    pub(super) fn next_counts(&mut self, left: u32) {
+    fn next_counts(&mut self, left: u32) {
         let (counting, told) = &mut self.counting;
         *counting = left;
         if left == 0 {
             self.effects.extend(told.drain(..).map(Effect::Wake));
+        }
+    }
+
+    /// Nobody reads answers any more.
+    pub(super) fn counts_no_more(&mut self) {
+        self.next_counts(0);
+        for id in self.all(&|_, lease| lease.counted.is_some()) {
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.counted = None;
+            }
         }
     }
 

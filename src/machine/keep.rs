@@ -124,12 +124,15 @@ impl Machine {
 
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
-        let are_read_behind = self.are_read_behind(batch);
-        if !are_read_behind {
+        if !self.are_read_behind(batch) {
             self.are_watched(link, batch, now);
         }
         let by = self.reasserted_by(link, at, batch, now);
-        let Self { links, leases, settings, batches, command, .. } = self;
+        #[cfg(any(test, feature = "_kinds"))]
+        if self.links[link].is_ready() && self.extends_alone(link, at, batch, now) {
+            return;
+        }
+        let Self { links, leases, settings, batches, .. } = self;
         let link = &mut links[link];
         if !link.is_ready() {
             let mut is_wanted = false;
@@ -147,19 +150,6 @@ impl Machine {
                 self.note(now);
             }
             return;
-        }
-        #[cfg(any(test, feature = "_kinds"))]
-        if let &[id] = batch {
-            let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
-            if let Some(lease) = leases.get_mut(id).filter(is_alone) {
-                lease.votes.asked |= 1 << at;
-                command.bytes.clear();
-                lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
-                if are_read_behind {
-                    self.reads_behind(id, at, now);
-                }
-                return;
-            }
         }
         let held: Vec<Held<'_>> = batch
             .iter()
@@ -183,6 +173,22 @@ impl Machine {
                 lease.votes.asked |= 1 << at;
             }
         }
+    }
+
+    /// Extends one that is kept by commands of its own; whether it is.
+    #[cfg(any(test, feature = "_kinds"))]
+    fn extends_alone(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) -> bool {
+        let Self { links, leases, settings, command, .. } = self;
+        let &[id] = batch else { return false };
+        let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
+        let Some(lease) = leases.get_mut(id).filter(is_alone) else { return false };
+        lease.votes.asked |= 1 << at;
+        command.bytes.clear();
+        lease.ask(What::Extend, (id, at), &mut links[link], command, &settings.scripts, now);
+        if self.are_read_behind(batch) {
+            self.reads_behind(id, at, now);
+        }
+        true
     }
 
     /// What one command for several came to; no reply where its connection ended.

@@ -487,15 +487,11 @@ impl Machine {
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
         self.is_undriven = true;
         #[cfg(any(test, feature = "replicas"))]
-        self.next_counts(0);
+        self.counts_no_more();
         for id in self.close(Refusal::Undriven, now) {
             self.has_failed(id);
             if let Some(lease) = self.leases.get_mut(id) {
                 lease.late_at = now;
-                #[cfg(any(test, feature = "replicas"))]
-                {
-                    lease.counted = None;
-                }
                 lease.wake_told(true, &mut self.effects);
                 self.wake(id);
                 self.release_is_late(id, now);
