@@ -23,6 +23,7 @@ use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
+#[cfg(feature = "sentinel")]
 use crate::endpoint::credentials::Login;
 #[cfg(any(test, feature = "credentials"))]
 use crate::endpoint::credentials::provider::Provider;
@@ -77,6 +78,7 @@ pub struct Builder {
     tls: Option<Tls>,
     #[cfg(any(test, feature = "credentials"))]
     credentials: Option<Provider>,
+    #[cfg(feature = "sentinel")]
     sentinel_login: Option<Login>,
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     mapped: Mapped,
@@ -116,6 +118,7 @@ impl Builder {
             tls: None,
             #[cfg(any(test, feature = "credentials"))]
             credentials: None,
+            #[cfg(feature = "sentinel")]
             sentinel_login: None,
             #[cfg(any(feature = "cluster", feature = "sentinel"))]
             mapped: Mapped::default(),

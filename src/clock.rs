@@ -89,18 +89,18 @@ pub(crate) fn wall_micros() -> u64 {
 /// # Panics
 ///
 /// As [`random_id`].
-pub(crate) fn owner_id() -> [u8; 16] {
+pub(crate) fn owner_id() -> u128 {
     thread_local! {
         static OWNERS: Cell<owners::Owners> = const { Cell::new(owners::Owners::NONE) };
     }
     #[cfg(test)]
     if let Some(id) = simulated::owner_id() {
-        return id;
+        return u128::from_be_bytes(id);
     }
     let mut owners = OWNERS.get();
     let id = owners.next(now(), || u128::from_ne_bytes(random_id()));
     OWNERS.set(owners);
-    id.to_be_bytes()
+    id
 }
 
 /// 128 random bits.

@@ -323,6 +323,7 @@ impl<F: Fencing> Guard<F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(any(test, feature = "replicas"))]
     pub async fn replicated(&self, replicas: u32, within: Duration) -> Result<u32, Error> {
         self.lease.replicated(replicas, within).await
     }

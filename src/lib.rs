@@ -73,10 +73,12 @@
 //! | `scriptless` | `Builder::scriptless`: locks on servers without Lua that compare in `SET` (Redis 8.4, Valkey 8.1, or later) |
 //! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
+//! | `replicas` | `Guard::replicated`: how many replicas have the lease |
+//! | `adaptive` | `AdaptiveTtl`: a TTL that follows how long leases are held |
 //! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
-//! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
+//! | `examine` | `Builder::examine`: checks whether servers are fit for locks; `check_coexistence`: whether two sets of servers may be in use at once |
 //! | `inspect` | `Locker::inspect`, `watch`, `list` and `break_lease`: the holder of each lock |
 //! | `testing` | [`testing`]: servers in memory, for tests of your own code |
 //! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
@@ -118,6 +120,7 @@
     allow(dead_code, irrefutable_let_patterns, reason = "there are no Unix sockets")
 )]
 
+#[cfg(any(test, feature = "adaptive"))]
 mod adaptive;
 mod api;
 #[cfg(feature = "blocking")]
@@ -262,6 +265,7 @@ mod pages {
     mod migration {}
 }
 
+#[cfg(any(test, feature = "adaptive"))]
 pub use adaptive::AdaptiveTtl;
 pub use builder::Builder;
 #[cfg(any(test, feature = "credentials"))]
@@ -272,12 +276,16 @@ pub use guard::Guard;
 pub use locker::Locker;
 #[cfg(feature = "tls")]
 pub use net::tls::Tls;
-pub use policy::{CoexistenceError, Loss, Retry, Tolerance, check_coexistence};
+#[cfg(any(test, feature = "examine"))]
+pub use policy::{CoexistenceError, check_coexistence};
+pub use policy::{Loss, Retry, Tolerance};
 pub use request::{Acquire, LockRequest};
 pub use shutdown::{Shutdown, Unreleased};
+#[cfg(any(test, feature = "election", feature = "family"))]
+pub use stats::Primitive;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
-pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};
+pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};
 #[cfg(any(test, feature = "takeover"))]
 pub use ticket::Ticket;
 

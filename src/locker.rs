@@ -191,7 +191,7 @@ impl Locker {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let driver = &self.engine.driver;
-        driver.meter().snapshot(driver.stats_of_servers(), 0)
+        driver.meter().snapshot(driver.stats_of_servers())
     }
 
     /// How many servers may be down, and how many may lose their memory, with this quorum.

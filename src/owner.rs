@@ -47,7 +47,7 @@ impl Owner {
 fn fresh_head() -> [u8; HEAD_LENGTH] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut head = [FORMAT; HEAD_LENGTH];
-    for (digits, byte) in head.chunks_exact_mut(2).zip(owner_id()) {
+    for (digits, byte) in head.chunks_exact_mut(2).zip(owner_id().to_be_bytes()) {
         digits[0] = DIGITS[usize::from(byte >> 4)];
         digits[1] = DIGITS[usize::from(byte & 15)];
     }

@@ -79,7 +79,9 @@ impl LockRequest<Fenced> {
             is_fenced: true,
             is_renewed,
             bounds: Bounds::default(),
+            #[cfg(any(test, feature = "takeover"))]
             seize: None,
+            #[cfg(any(test, feature = "sharing"))]
             sharing: None,
         };
         let (names, wrong) = match names {
@@ -501,12 +503,12 @@ impl<F: Fencing> Future for Acquire<F> {
                 asked.check(defaults, Guard::<F>::FENCED)?;
                 engine.check_runtime()?;
                 acquiring.insert(match asked.way {
-                    None => begin(engine, &asked.wish, None, context)?,
+                    None => begin(engine, &asked.wish, context)?,
                     Some(way) => way(engine, &asked.wish),
                 })
             }
         };
-        acquiring.poll(engine, &asked.wish, context).map_ok(Guard::new)
+        acquiring.poll(context).map_ok(Guard::new)
     }
 }
 

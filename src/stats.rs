@@ -8,6 +8,7 @@ mod histogram;
 #[cfg_attr(not(any(test, feature = "credentials")), path = "stats/logins/off.rs")]
 mod logins;
 mod observer;
+#[cfg(any(test, feature = "election", feature = "family"))]
 mod primitive;
 mod snapshot;
 
@@ -24,6 +25,7 @@ use histogram::Histogram;
 pub use histogram::Latencies;
 pub(crate) use logins::Logins;
 pub use observer::{Event, Observer};
+#[cfg(any(test, feature = "election", feature = "family"))]
 pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
@@ -40,6 +42,7 @@ use crate::policy::Loss;
 /// [`note_cancelled`](Self::note_cancelled); each of its attempts is a [`Counter::Attempt`]. A lease is held
 /// by [`note_held`](Self::note_held) until it ends, however it ends. One that is handed over is a
 /// release by the one and a grant to the other as well.
+#[derive(Default)]
 pub(crate) struct Meter {
     counters: [AtomicU64; Counter::Woken as usize + 1],
     losses: [AtomicU64; Loss::ALL.len()],
@@ -57,17 +60,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
-        Self {
-            counters: Default::default(),
-            losses: Default::default(),
-            waiting: AtomicI64::new(0),
-            held: AtomicI64::new(0),
-            wait: Histogram::new(),
-            hold: Histogram::new(),
-            renewal_round_trip: Histogram::new(),
-            logins: Arc::default(),
-            observer,
-        }
+        Self { observer, ..Self::default() }
     }
 
     /// One more.
@@ -147,7 +140,7 @@ impl Meter {
     }
 
     /// All of it as it stands, with what the caller knows of the servers and of releases to them.
-    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>, releases_dropped: u64) -> Stats {
+    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
         let renewal_round_trip = self.renewal_round_trip.snapshot();
         let counted = |counter| self.counters[counter as usize].load(Relaxed);
@@ -166,7 +159,6 @@ impl Meter {
             adopted: counted(Counter::Adopted),
             stolen: counted(Counter::Stolen),
             woken: counted(Counter::Woken),
-            releases_dropped,
             renewed: renewal_round_trip.count(),
             renewals_failed: counted(Counter::RenewalFailed),
             repaired: counted(Counter::Repaired),
@@ -208,7 +200,7 @@ fn level(gauge: &AtomicI64) -> u64 {
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Meter").field(&self.snapshot(Vec::new(), 0)).finish()
+        f.debug_tuple("Meter").field(&self.snapshot(Vec::new())).finish()
     }
 }
 

@@ -60,7 +60,7 @@ fn bounds_that_cannot_be_are_refused() {
 #[test]
 fn it_follows_holds_and_the_best_known_round_trip() {
     let meter = Meter::new(None);
-    let seen = || Observed::of(&meter.snapshot(Vec::new(), 0));
+    let seen = || Observed::of(&meter.snapshot(Vec::new()));
     assert_eq!(seen(), Observed::default());
     (0..99).for_each(|_| meter.note_released(b"a", ms(10)));
     meter.note_released(b"a", ms(4000));

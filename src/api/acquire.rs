@@ -108,8 +108,9 @@ impl Acquire {
     }
 
     /// Its caller may have waited since then.
-    pub(crate) fn since(mut self, asked_at: Option<Moment>) -> Self {
-        self.asked_at = asked_at.unwrap_or(self.asked_at);
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
+    pub(crate) fn since(mut self, asked_at: Moment) -> Self {
+        self.asked_at = asked_at;
         self
     }
 

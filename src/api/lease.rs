@@ -222,6 +222,7 @@ impl Lease {
     }
 
     /// How many replicas have acknowledged it: see [`Guard::replicated`](crate::Guard::replicated).
+    #[cfg(any(test, feature = "replicas"))]
     pub(crate) async fn replicated(&self, replicas: u32, within: Duration) -> Result<u32, Error> {
         self.extend().await?;
         let (id, driver) = (self.id, &self.locker.driver);

@@ -56,10 +56,12 @@ impl Builder {
                     self.set(&mut endpoint)?;
                     endpoints.push(endpoint);
                 }
+                #[cfg(feature = "cluster")]
                 Target::Cluster(mut seeds) if self.urls.len() == 1 => {
                     seeds.endpoints_mut().iter_mut().try_for_each(|seed| self.set(seed))?;
                     return Ok(Servers::Cluster(seeds));
                 }
+                #[cfg(feature = "sentinel")]
                 Target::Sentinel(mut watched) if self.urls.len() == 1 => {
                     let (template, sentinels) = watched.parts_mut();
                     self.set(template)?;

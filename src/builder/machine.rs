@@ -163,7 +163,7 @@ impl Builder {
             waits: &QUEUE,
             rank,
             random: clock::random_bits,
-            owner_id: || u128::from_be_bytes(clock::owner_id()),
+            owner_id: clock::owner_id,
             wall_micros: clock::wall_micros,
         }
     }

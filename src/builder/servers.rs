@@ -8,9 +8,12 @@ use std::time::Duration;
 use super::Builder;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use crate::endpoint::Mapped;
+#[cfg(any(test, feature = "credentials", feature = "sentinel"))]
+use crate::endpoint::credentials::Credentials;
+#[cfg(feature = "sentinel")]
+use crate::endpoint::credentials::Login;
 #[cfg(any(test, feature = "credentials"))]
 use crate::endpoint::credentials::provider::Provider;
-use crate::endpoint::credentials::{Credentials, Login};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::Retry;
@@ -297,6 +300,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "sentinel")]
     pub fn sentinel_credentials(mut self, user: Option<&str>, password: impl Into<String>) -> Self {
         let user = user.map(str::to_owned);
         let credentials = Credentials { user, ..Credentials::password(password) };
@@ -305,7 +309,7 @@ impl Builder {
     }
 
     /// Calls `provide` for the credentials of Sentinels, as [`Builder::credentials`] does for servers.
-    #[cfg(any(test, feature = "credentials"))]
+    #[cfg(all(feature = "sentinel", any(test, feature = "credentials")))]
     pub fn sentinel_credentials_from<A, E>(
         mut self,
         provide: impl Fn(String) -> A + Send + Sync + 'static,

@@ -50,8 +50,8 @@ impl Shared {
             Called::Quarantined(wait) => Said::Quarantined(*wait),
             Called::LeftOut(wait) => Said::LeftOut(*wait),
         };
-        let why = || state.wires[server].why.clone();
-        Err(self.servers.reason(&said, &|text| refusal(text, called), &why))
+        let why = state.wires[server].why.clone();
+        Err(self.servers.reason(&said, &|text| refusal(text, called), why))
     }
 }
 

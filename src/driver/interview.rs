@@ -92,7 +92,7 @@ impl Servers {
 
     /// Why there is none.
     pub(super) fn unopened(&self, Unopened { fault, why }: &Unopened) -> Reason {
-        self.reason_of(Some(fault), &|| why.clone())
+        self.reason_of(Some(fault), why.clone())
     }
 }
 

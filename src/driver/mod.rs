@@ -49,7 +49,7 @@ use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
-use crate::machine::{Effect, Fault, Handshake, LeaseId, Machine};
+use crate::machine::{Effect, Fault, Handshake, Machine};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
 use crate::net::transport::ReadHalf;
@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     servers: Servers,
     meter: Arc<Meter>,
-    holds: Holds<LeaseId>,
+    holds: Holds,
     /// A caller may be on another runtime, or on none.
     runtime: Handle,
 }

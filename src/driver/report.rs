@@ -129,7 +129,7 @@ impl Servers {
         };
         ServerReport {
             server: machine.address(answer.link).to_owned(),
-            vote: self.vote_of(&answer.said, &refusal, &|| why(answer.link)),
+            vote: self.vote_of(&answer.said, &refusal, why(answer.link)),
             round_trip: answer.round_trip,
         }
     }
@@ -181,7 +181,7 @@ impl Servers {
         &self,
         said: &Said<'_>,
         refusal: &dyn Fn(&[u8]) -> ServerError,
-        why: &dyn Fn() -> Option<OpenError>,
+        why: Option<OpenError>,
     ) -> Vote {
         let holder =
             |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
@@ -203,7 +203,7 @@ impl Servers {
         &self,
         said: &Said<'_>,
         refusal: &dyn Fn(&[u8]) -> ServerError,
-        why: &dyn Fn() -> Option<OpenError>,
+        why: Option<OpenError>,
     ) -> Reason {
         match said {
             Said::Refused(text) => self.refused(refusal(text)),
@@ -253,11 +253,7 @@ impl Servers {
     }
 
     /// Why there is no connection.
-    pub(super) fn reason_of(
-        &self,
-        fault: Option<&Fault>,
-        why: &dyn Fn() -> Option<OpenError>,
-    ) -> Reason {
+    pub(super) fn reason_of(&self, fault: Option<&Fault>, why: Option<OpenError>) -> Reason {
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
             Some(Fault::Unfit(unfit)) => return Reason::Unfit(unfit.clone()),
@@ -276,7 +272,7 @@ impl Servers {
             Some(Fault::HeldUp) => OpenError::ScriptsHeldUp(scripts_within(self.connect_timeout)),
             Some(Fault::Silent | Fault::Misplaced | Fault::Garbled(_)) => self.end_by(fault).into(),
             Some(Fault::Undialled { .. } | Fault::Late | Fault::Closed) => {
-                why().unwrap_or(OpenError::Connecting)
+                why.unwrap_or(OpenError::Connecting)
             }
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Shared;
 use super::report::{refusal, refused};
 use crate::clock;
-use crate::machine::{Counts, Event, LeaseId};
+use crate::machine::{Counts, Event};
 #[cfg(any(test, feature = "credentials"))]
 use crate::net::refusal::ServerError;
 use crate::spans::Holds;
@@ -41,11 +41,13 @@ impl Shared {
                 let contended = stats::Event::Contended { name: names.lock() };
                 meter.count_and_tell(Counter::Contended, contended);
             }
+            #[cfg(any(test, feature = "_renewals"))]
             Event::Renews(id) => self.holds.renews(id),
             Event::Renewed(id, names, round_trip) => {
                 self.holds.renewed(id, "renewed");
                 meter.note_renewed(names.lock(), round_trip);
             }
+            #[cfg(any(test, feature = "_renewals"))]
             Event::Overtaken(id) => self.holds.renewed(id, "overtaken"),
             Event::RenewalFailed(id, names) => {
                 self.holds.renewed(id, "failed");
@@ -120,7 +122,7 @@ impl Shared {
     }
 
     /// The spans of the leases that are held.
-    pub(crate) fn holds(&self) -> &Holds<LeaseId> {
+    pub(crate) fn holds(&self) -> &Holds {
         &self.holds
     }
 

@@ -90,7 +90,7 @@ pub(super) fn parts(
         waits: &QUEUE,
         rank,
         random: clock::random_bits,
-        owner_id: || u128::from_be_bytes(clock::owner_id()),
+        owner_id: clock::owner_id,
         wall_micros: clock::wall_micros,
     };
     let addresses = endpoints.iter().map(|endpoint| endpoint.address.to_string());
@@ -456,13 +456,13 @@ async fn what_happens_is_counted_and_told_outside_of_the_mutex() {
     let waiting = begin(&shared, &FENCED, Wait::Forever);
     let has_seen = |what: &str| seen.lock().unwrap().iter().any(|it| it == what);
     eventually("it waits", || has_seen("Contended")).await;
-    let stats = meter.snapshot(Vec::new(), 0);
+    let stats = meter.snapshot(Vec::new());
     assert_eq!((stats.held, stats.waiting, stats.lost()), (1, 1, 0));
     server.cli(&["DEL", "a"]);
     shared.with(|machine, now| machine.extend(id, now));
     eventually("it is lost", || has_seen("Lost")).await;
     poll_fn(|context| shared.look(|machine| machine.poll_acquire(waiting, context))).await.unwrap();
-    let stats = meter.snapshot(Vec::new(), 0);
+    let stats = meter.snapshot(Vec::new());
     assert_eq!((stats.held, stats.waiting, stats.lost()), (1, 0, 1));
     assert!(stats.attempts >= 3 && stats.contended >= 1, "{stats}");
 }

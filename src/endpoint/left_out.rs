@@ -21,15 +21,7 @@ impl<const IS_CLUSTER: bool> LeftOut<IS_CLUSTER> {
         match *self {}
     }
 
-    pub(crate) fn endpoints_mut(&mut self) -> &mut [Endpoint] {
-        match *self {}
-    }
-
     pub(crate) fn template(&self) -> &Endpoint {
-        match *self {}
-    }
-
-    pub(crate) fn parts_mut(&mut self) -> (&mut Endpoint, &mut [Endpoint]) {
         match *self {}
     }
 }

@@ -15,13 +15,6 @@ mod releases;
 pub(crate) mod scriptless;
 #[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
-/// Without the feature, no lock has shares.
-#[cfg(not(any(test, feature = "sharing")))]
-pub(crate) mod sharing {
-    /// What nobody wants of a lock.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) enum Sharing {}
-}
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) mod takeover;
 

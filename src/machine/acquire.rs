@@ -73,7 +73,7 @@ impl Machine {
                 bid
             }
             None => {
-                let tally = Tally::new(Verdict::Pending);
+                let tally = Tally::default();
                 Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
             }
         };
@@ -121,6 +121,7 @@ impl Machine {
             late_at: now,
             extended: 0,
             unextended: 0,
+            #[cfg(any(test, feature = "replicas"))]
             counted: None,
             failed: 0,
             due: now,

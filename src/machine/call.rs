@@ -4,7 +4,7 @@
 //! key changes. Servers tell of what others do; what this machine's own connection did there, which a server
 //! does not tell, the machine knows by the replies.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::calls::{Call, Called, State, UnderWay};
@@ -43,11 +43,15 @@ impl Machine {
                 return true;
             }
             Happening::Replied(id, reply) => self.called(id, reply, now),
-            Happening::Changed(key) => self.calls.are_told(key, &mut self.effects),
+            Happening::Changed(key) => {
+                let Self { calls, effects, .. } = self;
+                calls.each_watching(key, &mut |call| call.is_told(effects));
+            }
             Happening::Answered(id) => {
                 let Self { leases, calls, effects, .. } = self;
                 if let Some(lease) = leases.get(id).filter(|_| calls.are_watched()) {
-                    lease.keys().for_each(|key| calls.are_told(Some(key), effects));
+                    let tell = &mut |call: &mut UnderWay| call.is_told(effects);
+                    lease.keys().for_each(|key| calls.each_watching(Some(key), tell));
                 }
             }
             Happening::Closed => {
@@ -201,7 +205,8 @@ impl Machine {
         if call.question.acts {
             // It may change them yet. What asks for them from here on comes behind it.
             let Self { calls, effects, .. } = self;
-            call.question.keys.iter().for_each(|key| calls.are_told(Some(key), effects));
+            let tell = &mut |call: &mut UnderWay| call.is_told(effects);
+            call.question.keys.iter().for_each(|key| calls.each_watching(Some(key), tell));
         }
         if is_late {
             self.note_failures(bit(call.server), now);
@@ -228,6 +233,30 @@ impl Machine {
     /// It was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed == Some(Refusal::ShutDown)
+    }
+}
+
+impl UnderWay {
+    /// See [`Machine::wait_for`].
+    fn wait(&mut self, waker: &Waker, effects: &mut Vec<Effect>) {
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let known = self.waker.replace(waker.clone());
+            effects.extend(known.map(Effect::Drop));
+        }
+    }
+
+    fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
+        // A question that was refused has read nothing.
+        self.is_tracked &= matches!(called, Called::Replied(_));
+        self.state = State::Ended(called);
+        effects.extend(self.waker.take().map(Effect::Wake));
+    }
+
+    fn is_told(&mut self, effects: &mut Vec<Effect>) {
+        self.is_told = true;
+        if let State::Watching = self.state {
+            effects.extend(self.waker.take().map(Effect::Wake));
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use leasehold_resp::Frame;
 
 use super::answer::Place;
 use super::command::{Form, Script};
-use super::effect::Effect;
 use super::ids::CallId;
 use super::link::{Link, REPEATS_MAX};
 use super::talk::To;
@@ -130,8 +129,12 @@ impl Calls {
         !self.watched.is_empty()
     }
 
-    /// Something was done to a key, or to any where none is named.
-    pub(super) fn are_told(&mut self, key: Option<&[u8]>, effects: &mut Vec<Effect>) {
+    /// Those that watch a key, or any where none is named.
+    pub(super) fn each_watching(
+        &mut self,
+        key: Option<&[u8]>,
+        tell: &mut dyn FnMut(&mut UnderWay),
+    ) {
         let Self { slots, watched, hashing, .. } = self;
         if watched.is_empty() {
             return;
@@ -144,7 +147,7 @@ impl Calls {
             // One that has no keys meanwhile has done this itself.
             let is_it = |it: &[u8]| key.is_none_or(|key| it == key);
             if let Some(call) = call.filter(|call| call.question.watched().is_some_and(is_it)) {
-                call.is_told(effects);
+                tell(call);
             }
         }
     }
@@ -201,27 +204,5 @@ impl UnderWay {
         }
         link.talk.call(script, &keys, &words, to, now);
         link.talk.form = form;
-    }
-
-    /// See [`Machine::wait_for`].
-    pub(super) fn wait(&mut self, waker: &Waker, effects: &mut Vec<Effect>) {
-        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            let known = self.waker.replace(waker.clone());
-            effects.extend(known.map(Effect::Drop));
-        }
-    }
-
-    pub(super) fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
-        // A question that was refused has read nothing.
-        self.is_tracked &= matches!(called, Called::Replied(_));
-        self.state = State::Ended(called);
-        effects.extend(self.waker.take().map(Effect::Wake));
-    }
-
-    pub(super) fn is_told(&mut self, effects: &mut Vec<Effect>) {
-        self.is_told = true;
-        if let State::Watching = self.state {
-            effects.extend(self.waker.take().map(Effect::Wake));
-        }
     }
 }

@@ -1,14 +1,15 @@
-//! What a machine knows, and what all parts of it need.
+//! What a machine knows, and what all parts of it need; what it wants to be done, and what has happened: as numbers, which a
+//! driver adds to its own, and as events, for those that want to be told.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+#[cfg(any(test, feature = "credentials"))]
+use bytes::Bytes;
 use bytes::BytesMut;
 use leasehold_resp::{Frame, Limits};
 
 use super::command::{Command, Scripts};
-pub(crate) use super::effect::Effect;
-use super::effect::{Counts, Event};
 use super::ids::{Batches, CallId, LeaseId};
 use super::kind::Kind;
 use super::lease::{Lease, Refusal, Replica};
@@ -18,7 +19,7 @@ use super::session::Fault;
 use super::talk::Reply;
 use crate::names::Names;
 use crate::policy::fitness::Rules;
-use crate::policy::{BEAT, Bid, LeaseState, Moment, Quorum, TimerWheel};
+use crate::policy::{BEAT, Bid, LeaseState, Loss, Moment, Quorum, TimerWheel};
 
 /// Of leases that have ended, for the next ones.
 pub(super) const SPARE_MAX: usize = 64;
@@ -87,6 +88,78 @@ pub(crate) struct Waits {
     pub(crate) pushed: fn(&mut Machine, usize, &[Frame], Moment),
 }
 
+/// What a driver has to do beside sending.
+#[derive(Debug)]
+#[allow(dead_code, reason = "what it is about is said, though not every driver asks")]
+pub(crate) enum Effect {
+    /// Get credentials, dial and make the handshake, all within this time: [`Machine::connected`] or
+    /// [`Machine::disconnected`].
+    Dial(usize, Duration),
+    Close(usize, Fault),
+    /// Another server may have taken the place of this one: it says that it is a replica, or has a slot no more, or its
+    /// connection has ended where each has slots.
+    Demoted(usize),
+    /// Get credentials: [`Machine::log_in`].
+    #[cfg(any(test, feature = "credentials"))]
+    Login(usize),
+    Wake(Waker),
+    /// Nobody waits by it any more: it may own what calls the machine, so it is not dropped in here.
+    Drop(Waker),
+    Tell(Event),
+}
+
+/// What has happened since it was taken last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Attempts that were put to servers; an entry in a queue is one.
+    pub(crate) attempts: u32,
+    /// Attempts that were sent, of which some server may or may not have carried out its part.
+    pub(crate) unknown: u32,
+    /// Servers that had lost a lease and have it again.
+    pub(crate) repaired: u32,
+    /// Requests that went on because a server told something.
+    pub(crate) woken: u32,
+    /// Leases more, or less, that are held.
+    pub(crate) held: i32,
+    /// Requests more, or less, that wait.
+    pub(crate) waiting: i32,
+}
+
+/// What happened to a lease, a request or a login.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// An attempt was refused, since another holds the lock.
+    Contended(Names),
+    /// A renewal begins.
+    #[cfg(any(test, feature = "_renewals"))]
+    Renews(LeaseId),
+    /// With the time from the question to the verdict.
+    Renewed(LeaseId, Names, Duration),
+    RenewalFailed(LeaseId, Names),
+    /// A renewal goes on as another, or as its holder's extension.
+    #[cfg(any(test, feature = "_renewals"))]
+    Overtaken(LeaseId),
+    Lost(LeaseId, Names, Loss),
+    /// A connection has logged in again.
+    #[cfg(any(test, feature = "credentials"))]
+    LoginRenewed(usize),
+    /// The server refused that.
+    #[cfg(any(test, feature = "credentials"))]
+    LoginFailed(usize, Bytes),
+    /// A primary reigns for this time, and grants nothing new for so much longer.
+    #[cfg(any(test, feature = "grace"))]
+    Reigns {
+        server: usize,
+        since: Duration,
+        left: Duration,
+    },
+    /// A server is left out of attempts, or not any more.
+    Breaker {
+        server: usize,
+        is_open: bool,
+    },
+}
+
 /// What the questions of callers that hold no lease have to do with.
 #[derive(Clone, Copy)]
 pub(super) enum Happening<'a> {
@@ -145,8 +218,8 @@ pub(crate) struct Machine {
     /// Told when less is left to be given back.
     pub(super) told_of_end: Vec<Waker>,
     /// Servers that have still to count replicas, and the callers that are told when none has.
-    pub(super) counting: u32,
-    pub(super) told_of_turn: Vec<Waker>,
+    #[cfg(any(test, feature = "replicas"))]
+    pub(super) counting: (u32, Vec<Waker>),
 }
 
 impl Machine {
@@ -186,8 +259,8 @@ impl Machine {
             closed: None,
             is_undriven: false,
             told_of_end: Vec::new(),
-            counting: 0,
-            told_of_turn: Vec::new(),
+            #[cfg(any(test, feature = "replicas"))]
+            counting: (0, Vec::new()),
         }
     }
 
@@ -443,3 +516,6 @@ impl Machine {
         self.settings.quorum.servers() == 1
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::Place;
 use super::core::{Effect, Machine};
 use super::ids::LeaseId;
-use super::lease::Counted;
+use super::lease::{Counted, Lease};
 use super::talk::{Reply, What};
 use crate::policy::Moment;
 
@@ -31,10 +31,11 @@ impl Machine {
 
     /// Ready once nobody else counts.
     pub(crate) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
-        if self.counting == 0 {
+        let (counting, told) = &mut self.counting;
+        if *counting == 0 {
             return Poll::Ready(());
         }
-        self.told_of_turn.push(context.waker().clone());
+        told.push(context.waker().clone());
         Poll::Pending
     }
 
@@ -47,7 +48,7 @@ impl Machine {
         until: Moment,
         now: Moment,
     ) -> Option<u32> {
-        if self.counting > 0 {
+        if self.counting.0 > 0 {
             return None;
         }
         let round = self.extend_now(id, now);
@@ -64,13 +65,13 @@ impl Machine {
             links[lease.link(at)].talk.write(&words, Place::Number, to, now);
         }
         lease.counted = Some(Box::new(Counted { round, extended: 0, open, counts: Vec::new() }));
-        self.counting = open.count_ones();
+        self.counting.0 = open.count_ones();
         Some(round)
     }
 
     /// One server has counted, or never will.
     pub(super) fn counted(&mut self, id: LeaseId, at: usize, round: u32, reply: Option<&Reply>) {
-        self.next_counts(self.counting.saturating_sub(1));
+        self.next_counts(self.counting.0.saturating_sub(1));
         let Some(lease) = self.leases.get_mut(id) else { return };
         let bit = 1 << at;
         let Some(counted) = lease.counted.as_deref_mut().filter(|it| it.round == round) else {
@@ -97,10 +98,21 @@ impl Machine {
     }
 
     /// This number of servers has still to count.
-    pub(super) fn next_counts(&mut self, left: u32) {
-        self.counting = left;
+    fn next_counts(&mut self, left: u32) {
+        let (counting, told) = &mut self.counting;
+        *counting = left;
         if left == 0 {
-            self.effects.extend(self.told_of_turn.drain(..).map(Effect::Wake));
+            self.effects.extend(told.drain(..).map(Effect::Wake));
+        }
+    }
+
+    /// Nobody reads answers any more.
+    pub(super) fn counts_no_more(&mut self) {
+        self.next_counts(0);
+        for id in self.all(&|_, lease| lease.counted.is_some()) {
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.counted = None;
+            }
         }
     }
 
@@ -126,6 +138,15 @@ impl Machine {
         }
         counted.counts.sort_unstable_by(|one, other| other.cmp(one));
         Poll::Ready(counted.counts.get(at).copied())
+    }
+}
+
+impl Lease {
+    /// A server has extended it.
+    pub(super) fn is_extended_at(&mut self, bit: u64, round: u32) {
+        if let Some(counted) = self.counted.as_deref_mut().filter(|it| it.round == round) {
+            counted.extended |= bit;
+        }
     }
 }
 

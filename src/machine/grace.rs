@@ -18,13 +18,12 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::command::{Command, Form, Scripts};
-use super::core::{Effect, Machine};
-use super::effect::Event;
+use super::core::{Effect, Event, Machine};
 use super::ids::LeaseId;
 use super::kind::Question;
 use super::lease::{Doubt, Lease, Phase};
 use super::link::Link;
-use super::reign::Grace;
+use super::reign::{Grace, Met};
 use super::rules;
 use super::talk::{Reply, To, What};
 #[cfg(any(test, feature = "cluster"))]
@@ -52,10 +51,25 @@ impl Link {
         restarted.max(self.grace_left(now)).map(Failing::Quarantined)
     }
 
+    /// Whether its server may give a lease to somebody, as is known for sure.
+    pub(super) fn may_grant(&self, now: Moment) -> bool {
+        self.refusal_of_locks(now).is_none() && !self.met.is_unsure(now)
+    }
+
     /// How much longer the server grants nothing new because its reign began a short time ago.
     pub(super) fn grace_left(&self, now: Moment) -> Option<Duration> {
         let left = self.met.reign.filter(|_| self.is_ready())?.wait(now);
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether it is not known yet if there is a reign.
+    pub(super) fn awaits_reign(&self) -> bool {
+        self.met.asked_at.is_some() && self.met.reign.is_none()
+    }
+
+    /// The connection has ended.
+    pub(super) fn forgets_reign(&mut self) {
+        self.met = Met::default();
     }
 }
 

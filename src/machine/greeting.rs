@@ -15,6 +15,10 @@
 //!
 //! A handshake is a machine by itself ([`Handshake`]), and the lock's machine is given those that are over: so a driver
 //! makes several at once where a name has several addresses.
+//!
+//! What its server says of itself is judged once, when the machine is given it: which run it is, and whether that may vote
+//! (safety rules 9, 10 and 18). A server that is unfit gets no connection, and is asked again as one that cannot be reached: it may
+//! be fit by then, or its name lead to another server.
 
 use std::time::Duration;
 
@@ -23,13 +27,16 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Place;
 use super::command::Script;
-use super::core::Settings;
-use super::session::{CLIENT_NAME, Fault, Login, Step};
+use super::core::{Effect, Machine, Settings};
+use super::ids::LeaseId;
+use super::lease::{Has, Lease};
+use super::link::Link;
+use super::session::{CLIENT_NAME, Fault, Login, Sighting, Step};
 use super::talk::{Reply, Talk, To};
-use crate::policy::fitness::{SECTIONS, Unfit, is_of_sentinel};
+use crate::policy::fitness::{Facts, SECTIONS, Standing, Unfit, is_of_sentinel, run_id, warnings};
 #[cfg(all(feature = "credentials", feature = "sentinel"))]
 use crate::policy::relogin_at;
-use crate::policy::{Code, Moment};
+use crate::policy::{Backoff, Code, Moment};
 
 /// What CLIENT LIST shows of us since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
@@ -41,6 +48,9 @@ const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
 const SCRIPTS_SHARE: u32 = 2;
 /// The section of INFO that says which run of a server this is: without it nobody notices that a name leads to another.
 const RUN: &str = "server";
+/// After this a server that grants no leases is met again: more or less, so that a fleet does not come in step.
+const MEET_AGAIN: Backoff =
+    Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(2) };
 
 impl Settings {
     /// The sections of INFO, each with whether there is no connection without it.
@@ -340,6 +350,82 @@ impl Handshake {
         self.talk.hear(bytes, &mut replies, now)?;
         self.talk.believe(&mut replies);
         Ok(replies.into_iter().map(|reply| reply.frame).collect())
+    }
+}
+
+impl Machine {
+    /// What is wrong with a server, without being a reason to refuse it.
+    pub(crate) fn warnings(&self, server: usize) -> &[Unfit] {
+        &self.links[server].warnings
+    }
+
+    /// What a server has refused, for want of a right, where no caller is told; and that right, where it is known.
+    pub(crate) fn denied(&self, server: usize) -> Option<(Option<String>, &[u8])> {
+        let (step, text) = self.links[server].talk.denied.as_ref()?;
+        Some((step.and_then(Step::right), text))
+    }
+
+    /// Judges a server by what it says of itself; whether it is another run than the one before.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not vote on this connection.
+    pub(super) fn meet(&mut self, server: usize, info: &str, now: Moment) -> Result<bool, Fault> {
+        let link = &mut self.links[server];
+        let mut is_another = false;
+        if let Some(met) = run_id(info) {
+            let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
+            (link.sighting, is_another) = (Some(sighting), other);
+        }
+        link.votes_at = link.settles_at().map_or(now, |at| at.max(now));
+        link.warnings = warnings(info).collect();
+        let Some(rules) = self.settings.rules else { return Ok(is_another) };
+        let facts = Facts::parse(info).map_err(Fault::Unfit)?;
+        if let Some(other) = self.same_as(server, &facts.run_id) {
+            return Err(Fault::SameAs(other));
+        }
+        let link = &mut self.links[server];
+        let (first_seen, not_before) =
+            link.sighting.as_ref().map_or((now, None), |seen| (seen.first_seen, seen.not_before));
+        match facts.judge(rules, first_seen, not_before, now) {
+            Standing::Fit => {}
+            Standing::Quarantined { until } => link.votes_at = link.votes_at.max(until),
+            Standing::Unfit(unfit) => return Err(Fault::Unfit(unfit)),
+        }
+        Ok(is_another)
+    }
+
+    /// Another link that leads to the same run, whatever its address.
+    fn same_as(&self, server: usize, met: &str) -> Option<usize> {
+        // Nodes that a map and a user name differently are one, and vote once.
+        if self.is_by_slots() {
+            return None;
+        }
+        let is_it = |link: &Link| link.sighting.as_ref().is_some_and(|seen| seen.run_id == met);
+        let is_other = |at: &usize| *at != server && self.links[*at].is_ready();
+        (0..self.links.len()).filter(is_other).find(|at| is_it(&self.links[*at]))
+    }
+
+    /// The server says that it is a replica. Some time later it is left: it may have been promoted by then, or its name lead
+    /// to another server.
+    pub(super) fn leave_later(&mut self, server: usize, now: Moment) {
+        let leave_at = now.after(MEET_AGAIN.delay(0, (self.settings.random)()));
+        let link = &mut self.links[server];
+        if link.talk.leave_at.is_none() {
+            link.talk.leave_at = Some(leave_at);
+            self.effects.push(Effect::Demoted(server));
+        }
+        self.note(leave_at);
+    }
+
+    /// What the run before had granted is looked for at this one at once, and lost where it is not there.
+    pub(super) fn look_for_leases(&mut self, server: usize, now: Moment) {
+        let is_there = |_: LeaseId, lease: &Lease| {
+            let has_key = |at: usize| lease.replicas[at].has == Has::Key;
+            lease.is_held() && lease.is_renewed && lease.at_link(server).any(has_key)
+        };
+        self.batches.due.extend(self.all(&is_there));
+        self.renew_all(now);
     }
 }
 

@@ -6,8 +6,7 @@ use leasehold_resp::Decimal;
 
 use super::answer::Answer;
 use super::command::Script;
-use super::core::{Effect, Happening, Machine, NEVER};
-use super::effect::Event;
+use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
@@ -32,8 +31,6 @@ impl Machine {
         if lease.extending == Extending::HolderAgain && lease.late_at <= now {
             self.has_failed(id);
             self.extend_now(id, now);
-        } else if lease.is_renewed && lease.kind.alone.is_some() {
-            self.renew(&[id], Extending::Renewal, now);
         } else if lease.is_renewed {
             self.batches.due.push(id);
         } else {
@@ -45,20 +42,24 @@ impl Machine {
 
     /// Renews all that are due, several in one command.
     pub(super) fn renew_all(&mut self, now: Moment) {
-        let mut due = std::mem::take(&mut self.batches.due);
-        // One command is not for those that are kept by commands of their own.
-        if cfg!(any(test, feature = "_kinds")) {
-            let is_alone =
-                |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone.is_some());
-            let (alone, others): (Vec<_>, _) = due.drain(..).partition(is_alone);
-            due = others;
-            alone.iter().for_each(|id| self.renew(&[*id], Extending::Renewal, now));
-        }
+        let due = std::mem::take(&mut self.batches.due);
+        #[cfg(any(test, feature = "_kinds"))]
+        let due = self.renew_alone(due, now);
         for batch in due.chunks(BATCH_MAX) {
             self.renew(batch, Extending::Renewal, now);
         }
         self.batches.due = due;
         self.batches.due.clear();
+    }
+
+    /// Renews those that are kept by commands of their own; the others.
+    #[cfg(any(test, feature = "_kinds"))]
+    fn renew_alone(&mut self, due: Vec<LeaseId>, now: Moment) -> Vec<LeaseId> {
+        let is_alone =
+            |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone.is_some());
+        let (alone, others): (Vec<_>, _) = due.into_iter().partition(is_alone);
+        alone.iter().for_each(|id| self.renew(&[*id], Extending::Renewal, now));
+        others
     }
 
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
@@ -70,7 +71,10 @@ impl Machine {
                 self.is_overtaken(id, now);
                 // The answers to the last one are late.
                 self.has_failed(id);
-                self.tell_that_it_renews(id, what);
+                #[cfg(any(test, feature = "_renewals"))]
+                if what == Extending::Renewal {
+                    self.tell(id, &|_| Event::Renews(id));
+                }
                 what
             });
             let Some(lease) = self.leases.get_mut(id) else { continue };
@@ -103,9 +107,8 @@ impl Machine {
         };
         if let Some(lease) = self.leases.get_mut(id).filter(is_early) {
             lease.extending = Extending::Nothing;
-            if cfg!(any(test, feature = "_renewals")) {
-                self.tell(id, &|_| Event::Overtaken(id));
-            }
+            #[cfg(any(test, feature = "_renewals"))]
+            self.tell(id, &|_| Event::Overtaken(id));
         }
     }
 
@@ -119,20 +122,17 @@ impl Machine {
         }
     }
 
-    fn tell_that_it_renews(&mut self, id: LeaseId, what: Extending) {
-        if cfg!(any(test, feature = "_renewals")) && what == Extending::Renewal {
-            self.tell(id, &|_| Event::Renews(id));
-        }
-    }
-
     /// At one link, where the replica of each has this place.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
-        let are_read_behind = self.are_read_behind(batch);
-        if !are_read_behind {
+        if !self.are_read_behind(batch) {
             self.are_watched(link, batch, now);
         }
         let by = self.reasserted_by(link, at, batch, now);
-        let Self { links, leases, settings, batches, command, .. } = self;
+        #[cfg(any(test, feature = "_kinds"))]
+        if self.links[link].is_ready() && self.extends_alone(link, at, batch, now) {
+            return;
+        }
+        let Self { links, leases, settings, batches, .. } = self;
         let link = &mut links[link];
         if !link.is_ready() {
             let mut is_wanted = false;
@@ -150,18 +150,6 @@ impl Machine {
                 self.note(now);
             }
             return;
-        }
-        if let &[id] = batch {
-            let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
-            if let Some(lease) = leases.get_mut(id).filter(is_alone) {
-                lease.votes.asked |= 1 << at;
-                command.bytes.clear();
-                lease.ask(What::Extend, (id, at), link, command, &settings.scripts, now);
-                if are_read_behind {
-                    self.reads_behind(id, at, now);
-                }
-                return;
-            }
         }
         let held: Vec<Held<'_>> = batch
             .iter()
@@ -185,6 +173,22 @@ impl Machine {
                 lease.votes.asked |= 1 << at;
             }
         }
+    }
+
+    /// Extends one that is kept by commands of its own; whether it is.
+    #[cfg(any(test, feature = "_kinds"))]
+    fn extends_alone(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) -> bool {
+        let Self { links, leases, settings, command, .. } = self;
+        let &[id] = batch else { return false };
+        let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
+        let Some(lease) = leases.get_mut(id).filter(is_alone) else { return false };
+        lease.votes.asked |= 1 << at;
+        command.bytes.clear();
+        lease.ask(What::Extend, (id, at), &mut links[link], command, &settings.scripts, now);
+        if self.are_read_behind(batch) {
+            self.reads_behind(id, at, now);
+        }
+        true
     }
 
     /// What one command for several came to; no reply where its connection ended.
@@ -226,6 +230,7 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << at;
         if let Answer::Granted(_) = answer {
+            #[cfg(any(test, feature = "replicas"))]
             lease.is_extended_at(bit, round);
         }
         let is_run = matches!(answer, Answer::Failed { is_run: true, .. });

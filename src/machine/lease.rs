@@ -76,6 +76,7 @@ impl Extending {
 }
 
 /// What servers have said of the replicas that have a lease.
+#[cfg(any(test, feature = "replicas"))]
 pub(super) struct Counted {
     pub(super) round: u32,
     /// Servers that have extended the lease, and those whose replicas are not counted yet.
@@ -236,6 +237,7 @@ pub(super) struct Lease {
     pub(super) extended: u32,
     pub(super) unextended: u32,
     /// How many replicas have it, where its holder has asked.
+    #[cfg(any(test, feature = "replicas"))]
     pub(super) counted: Option<Box<Counted>>,
     /// Renewals in a row that came to nothing.
     pub(super) failed: u32,
@@ -375,13 +377,6 @@ impl Lease {
             self.bounded.as_ref().is_some_and(|bounded| bounded.bounds.lock_delay.is_some());
         if is_delayed && matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest) {
             self.replicas.iter_mut().for_each(|replica| replica.has = Has::Nothing);
-        }
-    }
-
-    /// A server has extended it.
-    pub(super) fn is_extended_at(&mut self, bit: u64, round: u32) {
-        if let Some(counted) = self.counted.as_deref_mut().filter(|it| it.round == round) {
-            counted.extended |= bit;
         }
     }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::command::{Form, Memory};
 use super::ids::LeaseId;
-use super::reign::Met;
 use super::session::{Fault, Sighting};
 use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;
-use crate::policy::{Breaker, Moment};
+use crate::policy::{Breaker, Failing, Moment};
 
 /// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
 const UNSENT_MAX: usize = 1024 * 1024;
@@ -62,7 +61,8 @@ pub(super) struct Link {
     pub(super) awaited: Vec<LeaseId>,
     /// Leases of which something is to be given back here, once it is ready.
     pub(super) owed: Vec<LeaseId>,
-    pub(super) met: Met,
+    #[cfg(any(test, feature = "grace"))]
+    pub(super) met: super::reign::Met,
 }
 
 impl Link {
@@ -88,13 +88,14 @@ impl Link {
             sent_here_at: None,
             awaited: Vec::new(),
             owed: Vec::new(),
-            met: Met::new(),
+            #[cfg(any(test, feature = "grace"))]
+            met: super::reign::Met::default(),
         }
     }
 
     /// Whether it is known how it stands.
     pub(super) fn is_tried(&self) -> bool {
-        self.is_ready() && !self.met.is_open() || self.fault.is_some()
+        self.is_ready() && !self.awaits_reign() || self.fault.is_some()
     }
 
     /// Whether what is asked has to wait until more is sent.
@@ -109,6 +110,16 @@ impl Link {
 
     pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
+    }
+
+    /// Why no lock is asked of the server now; none where it may vote.
+    pub(super) fn refusal(&self, now: Moment) -> Option<Failing> {
+        match self.state {
+            State::Ready if self.votes_at <= now => None,
+            State::Ready => Some(Failing::Quarantined(self.votes_at.since(now))),
+            _ if self.fault.as_ref().is_some_and(Fault::is_lasting) => Some(Failing::Hopeless),
+            _ => Some(Failing::Otherwise),
+        }
     }
 
     /// What is told to a successor of its server, where there may be one.
@@ -141,7 +152,7 @@ impl Link {
             sighting.left_at = Some(now);
         }
         self.state = state;
-        self.met.end();
+        self.forgets_reign();
         let form = self.talk.form;
         let form = if form <= Form::Loaded { Form::Digest } else { form };
         mem::replace(&mut self.talk, Talk::new(form, LIMITS))

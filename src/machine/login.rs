@@ -9,8 +9,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::answer::Place;
-use super::core::{Effect, Machine};
-use super::effect::Event;
+use super::core::{Effect, Event, Machine};
 use super::link::Link;
 use super::session::{Login, Renewal};
 use super::talk::To;

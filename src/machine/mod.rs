@@ -18,22 +18,23 @@
 //! # A lease
 //!
 //! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
-//! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
-//! `acquire` (attempts), `line` and `behind` (those of this process that wait for one lock), `waits` (what stands on the machine
-//! has a request wait otherwise than by asking again), `round` (which servers are asked, and when), `turn` (another takes the
-//! place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas have it), `release` (what is given back, at once,
-//! owed, or in the end of all), `parting` (a lock that is let go for somebody else), `report` (what servers said where it came
-//! to nothing), `steps` (a lock that is taken without a script). Beside leases there are questions of callers that hold none:
-//! `call`.
+//! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life: `acquire`
+//! (attempts), `line` and `behind` (those of this process that wait for one lock), `waits` (what stands on the machine
+//! has a request wait otherwise than by asking again), `round` (which servers are asked, when, and which are left out),
+//! `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas have it),
+//! `release` (what is given back, at once, owed, or in the end of all), `parting` (a lock that is let go for somebody
+//! else), `report` (what servers said where it came to nothing), `steps` (a lock that is taken without a script). Beside
+//! leases there are questions of callers that hold none: `call`.
 //!
 //! # A link
 //!
-//! A link is one connection to one server after the other: `link` is what is known of the server, and why it has no connection
-//! ([`Machine::fault`]), and `talk` what is said on one connection, and which reply is whose. `greeting` is its handshake,
-//! `session` what stays for as long as the connection does, `standing` what the server has to be for a vote, `login` what becomes
-//! of credentials that end, `moves` what a server is told that takes another's place, `reign` since when one is the primary,
-//! `grace` what it is believed while that is a short time, `command` how a command is spelled for all servers, `answer` what its
-//! reply can be and means, `told` what the server tells without a question, and `world` how all of that comes in.
+//! A link is one connection to one server after the other: `link` is what is known of the server, and why it has no
+//! connection ([`Machine::fault`]), and `talk` what is said on one connection, and which reply is whose. `greeting` is
+//! its handshake, and what the server has to be for a vote, `session` what stays for as long as the connection does,
+//! `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since
+//! when one is the primary, `grace` what it is believed while that is a short time, `command` how a command is spelled
+//! for all servers, `answer` what its reply can be and means, `told` what the server tells without a question, and
+//! `world` how all of that comes in.
 
 mod acquire;
 mod answer;
@@ -44,10 +45,10 @@ mod call;
 mod calls;
 mod command;
 mod core;
+#[cfg(any(test, feature = "replicas"))]
 mod count;
 #[cfg(any(test, feature = "scriptless"))]
 mod drawn;
-mod effect;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzed;
 #[cfg_attr(not(any(test, feature = "grace")), path = "grace/off.rs")]
@@ -65,7 +66,7 @@ mod login;
 mod moves;
 #[cfg(any(test, feature = "takeover"))]
 mod parting;
-#[cfg_attr(not(any(test, feature = "grace")), path = "reign/off.rs")]
+#[cfg(any(test, feature = "grace"))]
 mod reign;
 mod release;
 mod report;
@@ -80,7 +81,6 @@ mod rules;
 #[path = "mutated.rs"]
 mod rules;
 mod session;
-mod standing;
 #[cfg(any(test, feature = "scriptless"))]
 mod steps;
 mod talk;
@@ -98,8 +98,7 @@ pub(crate) use self::answer::{Answer, Kept};
 pub(crate) use self::calls::{Call, Called};
 pub(crate) use self::command::{Command, Memory};
 pub(crate) use self::command::{Script, Scripts};
-pub(crate) use self::core::{Effect, Machine, Settings, Waits};
-pub(crate) use self::effect::{Counts, Event};
+pub(crate) use self::core::{Counts, Effect, Event, Machine, Settings, Waits};
 pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;

@@ -39,20 +39,6 @@ pub(super) struct Met {
 }
 
 impl Met {
-    pub(super) fn new() -> Self {
-        Self::default()
-    }
-
-    /// The connection has ended.
-    pub(super) fn end(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Whether it is not known yet if there is any.
-    pub(super) fn is_open(&self) -> bool {
-        self.asked_at.is_some() && self.reign.is_none()
-    }
-
     /// What the server said in the place of its reign.
     pub(super) fn said(&self) -> Option<&Bytes> {
         self.said.as_ref().filter(|_| self.reign.is_none())

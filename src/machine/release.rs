@@ -485,12 +485,13 @@ impl Machine {
     /// Nobody drives the machine any more, and no reply is read: each caller that waits for one is told so. What is given back from
     /// here on is still to be sent.
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
-        self.next_counts(0);
         self.is_undriven = true;
+        #[cfg(any(test, feature = "replicas"))]
+        self.counts_no_more();
         for id in self.close(Refusal::Undriven, now) {
             self.has_failed(id);
             if let Some(lease) = self.leases.get_mut(id) {
-                (lease.late_at, lease.counted) = (now, None);
+                lease.late_at = now;
                 lease.wake_told(true, &mut self.effects);
                 self.wake(id);
                 self.release_is_late(id, now);

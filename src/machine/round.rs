@@ -3,13 +3,19 @@
 //! All are asked at once, but for what others may have some of too: then one server is asked before the others, because it
 //! alone knows of those that wait. Were all asked at once, newcomers would pass one that waits for all of it, again and
 //! again. Where that one does not serve, the next takes its place: order is lost then, and exclusion is not.
+//!
+//! Of several servers, one that does not answer is left out of attempts for a while: it costs each of them the whole
+//! timeout otherwise. What is held is renewed and given back there anyway.
 
-use super::core::Machine;
+use std::time::Duration;
+
+use super::core::{Effect, Event, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Phase, Votes};
+use super::link::Link;
 use super::rules;
 use super::talk::What;
-use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply, late_within};
+use crate::policy::{Ballot, Failing, Moment, Relay, Tally, VoteReply, late_within};
 
 /// The part of the timeout for which the first server is waited for.
 const FIRST_SHARE: u32 = 4;
@@ -29,7 +35,7 @@ impl Machine {
         (lease.asked_at, lease.votes) = (now, Votes::default());
         let replicas = lease.replicas.len();
         if let Some(bid) = lease.bid.bid() {
-            (bid.tally, bid.has_news) = (Tally::new(Verdict::Pending), false);
+            (bid.tally, bid.has_news) = (Tally::default(), false);
         }
         let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
         lease.votes.later = first.map_or(0, others);
@@ -137,6 +143,48 @@ impl Machine {
             lease.votes.later &= next.map_or(0, |next| !(1 << next));
         }
         self.put(id, now);
+    }
+}
+
+impl Link {
+    /// Why no vote is asked of it in an attempt.
+    pub(super) fn left_out(&mut self, now: Moment, random: fn() -> u64) -> Option<Failing> {
+        // Randomness may be a system call.
+        let is_closed = self.breaker.is_closed();
+        let is_admitted = is_closed || self.breaker.admit(now, random());
+        (!is_admitted).then_some(Failing::Otherwise)
+    }
+}
+
+impl Machine {
+    /// For how long no attempt asks a server; zero where the next one does to find out, none where all do.
+    pub(crate) fn is_left_out_for(&self, server: usize, now: Moment) -> Option<Duration> {
+        self.links[server].breaker.opens_in(now)
+    }
+
+    /// A server has answered an attempt, or met a new connection, whatever it said.
+    pub(super) fn note_answer(&mut self, server: usize) {
+        let breaker = &mut self.links[server].breaker;
+        let was_closed = breaker.is_closed();
+        breaker.note_answer();
+        if !was_closed {
+            self.effects.push(Effect::Tell(Event::Breaker { server, is_open: false }));
+        }
+    }
+
+    /// These servers have not answered an attempt, or could not be asked.
+    pub(super) fn note_failures(&mut self, servers: u64, now: Moment) {
+        if self.is_alone() || servers == 0 {
+            return;
+        }
+        for server in (0..self.links.len()).filter(|server| servers & 1 << server != 0) {
+            let breaker = &mut self.links[server].breaker;
+            let was_closed = breaker.is_closed();
+            breaker.note_failure(now, (self.settings.random)());
+            if was_closed && !breaker.is_closed() {
+                self.effects.push(Effect::Tell(Event::Breaker { server, is_open: true }));
+            }
+        }
     }
 }
 

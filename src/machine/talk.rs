@@ -114,6 +114,7 @@ pub(crate) enum What {
     /// By an entry in a queue.
     Wait,
     /// Of replicas.
+    #[cfg(any(test, feature = "replicas"))]
     Count,
     /// Behind a refusal that names no holder: the key's value, and then its TTL.
     Holder,

@@ -111,6 +111,7 @@ impl Machine {
     }
 
     /// Reads the lock behind its extension, so that the server tells of its next change.
+    #[cfg(any(test, feature = "_kinds"))]
     pub(super) fn reads_behind(&mut self, id: LeaseId, at: usize, now: Moment) {
         let Some(server) = self.leases.get(id).map(|lease| lease.link(at)) else { return };
         if self.are_watched(server, &[id], now) {

@@ -202,6 +202,7 @@ impl Machine {
             (To::Lease { id, at, round, what: What::Step(step) }, reply) => {
                 self.stepped(server, (id, at.into()), (round, step), reply, now);
             }
+            #[cfg(any(test, feature = "replicas"))]
             (To::Lease { id, at, round, what: What::Count }, reply) => {
                 self.counted(id, at.into(), round, reply);
             }

@@ -283,9 +283,7 @@ impl ReadHalf {
             Self::Simulated(half) => half.read(buffer).await,
         }
     }
-}
 
-impl ReadHalf {
     /// Whether there may be something to read. Where there is not, the task is woken once there is: that is found out with
     /// less than [`ReadHalf::read`] takes.
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {

@@ -53,7 +53,7 @@ pub(crate) enum Failing {
 }
 
 /// The answers to one round of questions, summed up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// What the answers come to, or `Lost` where the caller's limit ended the round before.
     pub(super) verdict: Verdict,
@@ -79,27 +79,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A round that no server has answered.
-    pub(crate) fn new(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            granted: 0,
-            refused: 0,
-            outbid: 0,
-            failed: 0,
-            late: 0,
-            hopeless: 0,
-            quarantined: 0,
-            tokens: None,
-            counter: 0,
-            clock: None,
-            frees_in: None,
-            votes_in: None,
-            asked_at: None,
-            answered_at: None,
-        }
-    }
-
     /// The round is over, with this verdict.
     pub(crate) fn conclude(&mut self, verdict: Verdict) {
         self.verdict = verdict;

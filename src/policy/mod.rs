@@ -41,6 +41,7 @@ mod restart;
 mod retry;
 mod retry_state;
 pub(crate) mod secrets;
+#[cfg(any(test, feature = "examine"))]
 mod sets;
 pub(crate) mod shown;
 #[cfg(feature = "inspect")]
@@ -105,6 +106,7 @@ pub(crate) use renewal::{Extension, renew_at, retry_at};
 pub(crate) use restart::Run;
 pub use retry::Retry;
 pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
+#[cfg(any(test, feature = "examine"))]
 pub use sets::{CoexistenceError, check_coexistence};
 #[cfg(feature = "inspect")]
 pub use state::LockState;

@@ -24,9 +24,10 @@ pub(crate) struct Quorum {
 }
 
 /// What the votes counted so far amount to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Both ends are still open.
+    #[default]
     Pending,
     /// Enough servers granted.
     Won,

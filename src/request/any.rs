@@ -13,7 +13,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
 use crate::names::Names;
-use crate::policy::{Moment, Wait};
+use crate::policy::{Moment, Wait, left_of};
 use crate::race::next;
 use crate::request::order::Wish;
 
@@ -88,14 +88,19 @@ fn one(wish: &Wish, names: &Names) -> Wish {
 }
 
 /// What comes of one of them, for a caller that has waited since then.
-fn run(front: &Front, wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
+fn run(front: &Front, mut wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
     let mut begun = None;
     Box::pin(poll_fn(move |context| {
         let way = match &mut begun {
             Some(way) => way,
-            None => begun.insert(begin(front, &wish, Some(asked_at), context)?),
+            None => {
+                if let Wait::AtMost(limit) = &mut wish.wait {
+                    *limit = left_of(*limit, clock::now().since(asked_at));
+                }
+                begun.insert(begin(front, &wish, context)?.since(asked_at))
+            }
         };
-        way.poll(front, &wish, context)
+        way.poll(context)
     }))
 }
 

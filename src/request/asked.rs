@@ -7,7 +7,9 @@ use crate::api::Locker as Front;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::error::value::check_label;
-use crate::policy::{Bounds, Term, Wait};
+use crate::policy::Term;
+#[cfg(any(test, feature = "takeover"))]
+use crate::policy::Wait;
 use crate::request::order::{Order, Wish};
 
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
@@ -33,22 +35,12 @@ impl Asked {
         if self.ttl.is_some() || self.min_validity.is_some() {
             self.wish.order.term = self.term(defaults)?;
         }
-        let Wish { order, wait, retry, .. } = &mut self.wish;
-        let is_several = self.way.is_some();
-        order.is_fenced = is_fenced;
-        let Order { term, label, bounds, seize, sharing, .. } = order;
-        if cfg!(any(test, feature = "sharing")) && sharing.is_some() {
-            check_shared(is_several, seize.is_some(), *bounds)?;
-        }
-        if cfg!(any(test, feature = "takeover")) && seize.is_some() {
-            if is_several {
-                return Err(Error::misuse(
-                    "steal takes one lock: neither lock_all nor lock_any, nor a permit over several servers",
-                ));
-            }
-            // There is nobody to wait for.
-            *wait = Wait::Never;
-        }
+        self.wish.order.is_fenced = is_fenced;
+        #[cfg(any(test, feature = "sharing"))]
+        self.check_shared()?;
+        #[cfg(any(test, feature = "takeover"))]
+        self.check_seized()?;
+        let Wish { order: Order { term, label, bounds, .. }, retry, .. } = &self.wish;
         bounds.check().map_err(Error::misuse)?;
         defaults.check_kept(*term, *bounds)?;
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
@@ -60,16 +52,42 @@ impl Asked {
         let min_validity = self.min_validity.or(defaults.min_validity);
         Term::new(ttl, min_validity).map_err(Error::misuse)
     }
-}
 
-/// Refuses what does not go with a lock that others may have shares of.
-fn check_shared(is_several: bool, is_seized: bool, bounds: Bounds) -> Result<(), Error> {
-    let wrong = if is_several {
-        "a request for a reader, a writer or a permit is for one name"
-    } else if is_seized || bounds.at_least.is_some() || bounds.lock_delay.is_some() {
-        "steal, hold_at_least and lock_delay are for locks, not for readers, writers or permits"
-    } else {
-        return Ok(());
-    };
-    Err(Error::misuse(wrong))
+    /// Refuses what does not go with a lock that others may have shares of.
+    #[cfg(any(test, feature = "sharing"))]
+    fn check_shared(&self) -> Result<(), Error> {
+        let Order { bounds, sharing, .. } = &self.wish.order;
+        let is_kept = bounds.at_least.is_some() || bounds.lock_delay.is_some();
+        if sharing.is_none() {
+            return Ok(());
+        }
+        if self.way.is_some() {
+            return Err(Error::misuse(
+                "a request for a reader, a writer or a permit is for one name",
+            ));
+        }
+        #[cfg(any(test, feature = "takeover"))]
+        let is_kept = is_kept || self.wish.order.seize.is_some();
+        if is_kept {
+            return Err(Error::misuse(
+                "steal, hold_at_least and lock_delay are for locks, not for readers, writers or permits",
+            ));
+        }
+        Ok(())
+    }
+
+    #[cfg(any(test, feature = "takeover"))]
+    fn check_seized(&mut self) -> Result<(), Error> {
+        if self.wish.order.seize.is_none() {
+            return Ok(());
+        }
+        if self.way.is_some() {
+            return Err(Error::misuse(
+                "steal takes one lock: neither lock_all nor lock_any, nor a permit over several servers",
+            ));
+        }
+        // There is nobody to wait for.
+        self.wish.wait = Wait::Never;
+        Ok(())
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::value::{ID_LENGTH, Mark};
+#[cfg(any(test, feature = "takeover"))]
+use crate::error::value::ID_LENGTH;
+use crate::error::value::Mark;
+#[cfg(any(test, feature = "sharing"))]
 use crate::extra::sharing::Sharing;
 use crate::names::Names;
 use crate::policy::{Bounds, Retry, Term, Wait};
@@ -20,12 +23,15 @@ pub(crate) struct Order {
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(crate) bounds: Bounds,
     /// The owner from which it is taken, if there is one.
+    #[cfg(any(test, feature = "takeover"))]
     pub(crate) seize: Option<Seize>,
     /// What is wanted of a lock that others may have shares of.
+    #[cfg(any(test, feature = "sharing"))]
     pub(crate) sharing: Option<Sharing>,
 }
 
 /// The owner from which a lock is taken.
+#[cfg(any(test, feature = "takeover"))]
 #[derive(Clone, Debug)]
 pub(crate) enum Seize {
     FromAnybody,

@@ -9,7 +9,6 @@ use crate::api::Former;
 use crate::api::{Lease, Locker as Front};
 #[cfg(any(test, feature = "groups", feature = "sharing"))]
 use crate::box_future::BoxFuture;
-use crate::clock;
 use crate::error::{Error, Kind, Report};
 #[cfg(any(test, feature = "election"))]
 use crate::extra::election::OFFICE;
@@ -19,7 +18,9 @@ use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 #[cfg(any(test, feature = "groups"))]
 use crate::names::title;
-use crate::policy::{Moment, Wait, left_of};
+#[cfg(any(test, feature = "groups", feature = "sharing"))]
+use crate::policy::Moment;
+use crate::policy::Wait;
 #[cfg(any(test, feature = "takeover"))]
 use crate::request::order::Seize;
 use crate::request::order::{Order, Wish};
@@ -40,15 +41,19 @@ impl Way {
         Self::Aside(Box::pin(way))
     }
 
+    /// Its caller has waited since then.
+    #[cfg(any(test, feature = "groups", feature = "sharing"))]
+    pub(super) fn since(self, asked_at: Moment) -> Self {
+        match self {
+            Self::OfOne(acquire) => Self::OfOne(acquire.since(asked_at)),
+            aside @ Self::Aside(_) => aside,
+        }
+    }
+
     /// # Panics
     ///
     /// When it was ready before.
-    pub(super) fn poll(
-        &mut self,
-        _: &Front,
-        _: &Wish,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Lease, Error>> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, Error>> {
         match self {
             Self::OfOne(acquire) => Pin::new(acquire).poll(context),
             #[cfg(any(test, feature = "groups", feature = "sharing"))]
@@ -57,20 +62,11 @@ impl Way {
     }
 }
 
-/// In the first poll of a caller that may have waited since then, which its limit counts from.
-pub(super) fn begin(
-    locker: &Front,
-    wish: &Wish,
-    asked_at: Option<Moment>,
-    context: &Context<'_>,
-) -> Result<Way, Error> {
+/// In the first poll of its caller.
+pub(super) fn begin(locker: &Front, wish: &Wish, context: &Context<'_>) -> Result<Way, Error> {
     let span = open_span(locker, wish)?;
-    let wait = match (wish.wait, asked_at) {
-        (Wait::AtMost(limit), Some(at)) => Wait::AtMost(left_of(limit, clock::now().since(at))),
-        (wait, _) => wait,
-    };
-    let options = options(locker, wish, &wish.names, wait);
-    let acquire = Acquire::new(locker, options, context).since(asked_at).seen_in(span);
+    let options = options(locker, wish, &wish.names, wish.wait);
+    let acquire = Acquire::new(locker, options, context).seen_in(span);
     #[cfg(any(test, feature = "takeover"))]
     let acquire = match &wish.order.seize {
         None => acquire,

@@ -1,11 +1,10 @@
 //! Without the feature `tracing` there are no spans.
 
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::error::{Error, Holder};
 use crate::names::Names;
-use crate::policy::{End, Loss};
+use crate::policy::{End, Loss, TimerKey};
 
 #[derive(Default)]
 pub(crate) struct AcquireSpan(());
@@ -30,18 +29,13 @@ impl AcquireSpan {
     pub(crate) fn cancelled(&self) {}
 }
 
-pub(crate) struct Holds<Id>(PhantomData<Id>);
+#[derive(Default)]
+pub(crate) struct Holds(());
 
-impl<Id> Default for Holds<Id> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<Id> Holds<Id> {
+impl Holds {
     pub(crate) fn granted(
         &self,
-        _id: Id,
+        _id: TimerKey,
         _acquire: &AcquireSpan,
         _token: Option<u64>,
         _waited: Duration,
@@ -49,25 +43,26 @@ impl<Id> Holds<Id> {
     }
 
     #[cfg(any(test, feature = "_kinds"))]
-    pub(crate) fn goes_on(&self, _id: Id, _other: Id, _token: Option<u64>) {}
+    pub(crate) fn goes_on(&self, _id: TimerKey, _other: TimerKey, _token: Option<u64>) {}
 
-    pub(crate) fn ends(&self, _id: Id, _end: End) {}
+    pub(crate) fn ends(&self, _id: TimerKey, _end: End) {}
 
-    pub(crate) fn lost(&self, _id: Id, _names: &Names, _reason: Loss) {}
+    pub(crate) fn lost(&self, _id: TimerKey, _names: &Names, _reason: Loss) {}
 
-    pub(crate) fn renew(&self, _id: Id) -> Step {
+    pub(crate) fn renew(&self, _id: TimerKey) -> Step {
         Step(())
     }
 
-    pub(crate) fn renews(&self, _id: Id) {}
+    #[cfg(test)]
+    pub(crate) fn renews(&self, _id: TimerKey) {}
 
-    pub(crate) fn renewed(&self, _id: Id, _outcome: &'static str) {}
+    pub(crate) fn renewed(&self, _id: TimerKey, _outcome: &'static str) {}
 
-    pub(crate) fn release_asked(&self, _id: Id, _names: &Names) -> Step {
+    pub(crate) fn release_asked(&self, _id: TimerKey, _names: &Names) -> Step {
         Step(())
     }
 
-    pub(crate) fn release(&self, _id: Id) -> Step {
+    pub(crate) fn release(&self, _id: TimerKey) -> Step {
         Step(())
     }
 }

@@ -14,7 +14,7 @@ use tracing::{Span, debug, debug_span, info_span, warn};
 use crate::error::{Error, ErrorKind, Holder};
 use crate::mutex::lock;
 use crate::names::{Names, title};
-use crate::policy::{End, Loss};
+use crate::policy::{End, Loss, TimerKey};
 
 /// A span that is about a request or a hold.
 #[derive(Clone)]
@@ -226,7 +226,8 @@ impl Hold {
 }
 
 /// The spans of holds, by the ids of their leases: what ends a hold may not be its holder.
-pub(crate) struct Holds<Id>(Mutex<BTreeMap<Id, Known>>);
+#[derive(Default)]
+pub(crate) struct Holds(Mutex<BTreeMap<TimerKey, Known>>);
 
 struct Known {
     hold: Hold,
@@ -242,21 +243,15 @@ impl Known {
     }
 }
 
-impl<Id> Default for Holds<Id> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
 /// No span is made, recorded to or dropped while the mutex is held: a subscriber is a user's code.
-impl<Id: Copy + Ord> Holds<Id> {
-    fn hold(&self, id: Id) -> Option<Hold> {
+impl Holds {
+    fn hold(&self, id: TimerKey) -> Option<Hold> {
         lock(&self.0).get(&id).map(|known| known.hold.clone())
     }
 
     pub(crate) fn granted(
         &self,
-        id: Id,
+        id: TimerKey,
         acquire: &AcquireSpan,
         token: Option<u64>,
         waited: Duration,
@@ -269,14 +264,14 @@ impl<Id: Copy + Ord> Holds<Id> {
     }
 
     /// The other lease is in the place of this one.
-    pub(crate) fn goes_on(&self, id: Id, other: Id, token: Option<u64>) {
+    pub(crate) fn goes_on(&self, id: TimerKey, other: TimerKey, token: Option<u64>) {
         let known = lock(&self.0).remove(&id);
         let Some(Known { hold, .. }) = known else { return };
         hold.goes_on(token);
         lock(&self.0).insert(other, Known::new(hold));
     }
 
-    fn end(&self, id: Id, end: End) -> Option<Hold> {
+    fn end(&self, id: TimerKey, end: End) -> Option<Hold> {
         let Known { hold, mut renewal, .. } = lock(&self.0).remove(&id)?;
         if let End::Lost(_) = end {
             renewal.end(outcome(end));
@@ -286,35 +281,35 @@ impl<Id: Copy + Ord> Holds<Id> {
     }
 
     /// A loss that its holder has found, [`Holds::lost`] tells of.
-    pub(crate) fn ends(&self, id: Id, end: End) {
+    pub(crate) fn ends(&self, id: TimerKey, end: End) {
         self.end(id, end);
     }
 
-    pub(crate) fn lost(&self, id: Id, names: &Names, reason: Loss) {
+    pub(crate) fn lost(&self, id: TimerKey, names: &Names, reason: Loss) {
         let hold = self.end(id, End::Lost(reason));
         hold.unwrap_or_else(|| Hold::unseen(std::slice::from_ref(names))).tell_of_loss(reason);
     }
 
     /// Its holder renews it.
-    pub(crate) fn renew(&self, id: Id) -> Step {
+    pub(crate) fn renew(&self, id: TimerKey) -> Step {
         self.hold(id).map_or_else(Step::default, |hold| hold.renew())
     }
 
     /// A renewal of it begins that ends by [`Holds::renewed`], or with the hold.
-    pub(crate) fn renews(&self, id: Id) {
+    pub(crate) fn renews(&self, id: TimerKey) {
         let step = self.renew(id);
         let before =
             lock(&self.0).get_mut(&id).map(|known| std::mem::replace(&mut known.renewal, step));
         drop(before);
     }
 
-    pub(crate) fn renewed(&self, id: Id, outcome: &'static str) {
+    pub(crate) fn renewed(&self, id: TimerKey, outcome: &'static str) {
         let step = lock(&self.0).get_mut(&id).map(|known| std::mem::take(&mut known.renewal));
         step.unwrap_or_default().end(outcome);
     }
 
     /// Its release begins, once.
-    pub(crate) fn release(&self, id: Id) -> Step {
+    pub(crate) fn release(&self, id: TimerKey) -> Step {
         let begin = |known: &mut Known| {
             let is_begun = std::mem::replace(&mut known.is_let_go, true);
             (!is_begun).then(|| known.hold.clone())
@@ -324,7 +319,7 @@ impl<Id: Copy + Ord> Holds<Id> {
     }
 
     /// Its holder releases it. After a loss there is no hold for that to be within.
-    pub(crate) fn release_asked(&self, id: Id, names: &Names) -> Step {
+    pub(crate) fn release_asked(&self, id: TimerKey, names: &Names) -> Step {
         if self.hold(id).is_some() {
             return self.release(id);
         }

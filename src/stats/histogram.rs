@@ -30,15 +30,17 @@ pub(crate) struct Histogram {
     max_ns: AtomicU64,
 }
 
-impl Histogram {
-    pub(crate) const fn new() -> Self {
+impl Default for Histogram {
+    fn default() -> Self {
         Self {
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
             ticks: AtomicU64::new(0),
             max_ns: AtomicU64::new(0),
         }
     }
+}
 
+impl Histogram {
     pub(crate) fn record(&self, duration: Duration) {
         let nanos = nanos(duration);
         self.buckets[bucket_of(nanos)].fetch_add(1, Relaxed);

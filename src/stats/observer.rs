@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+#[cfg(any(test, feature = "election", feature = "family"))]
 use super::primitive::Primitive;
 use crate::policy::Loss;
 
@@ -144,6 +145,7 @@ pub enum Event<'a> {
         left: Duration,
     },
     /// A limit, or another primitive beside locks, has answered; of a limit with `RateLimit::prefetch`, a server has.
+    #[cfg(any(test, feature = "election", feature = "family"))]
     #[non_exhaustive]
     Answered {
         /// Which primitive.
@@ -177,8 +179,9 @@ impl<'a> Event<'a> {
             | Self::RenewalFailed { name }
             | Self::Lost { name, .. }
             | Self::TimedOut { name, .. }
-            | Self::Failed { name }
-            | Self::Answered { name, .. } => name,
+            | Self::Failed { name } => name,
+            #[cfg(any(test, feature = "election", feature = "family"))]
+            Self::Answered { name, .. } => name,
             #[cfg(feature = "grace")]
             Self::PrimaryChanged { server, .. } => server.as_bytes(),
         }

@@ -46,9 +46,6 @@ pub struct Stats {
     pub stolen: u64,
     /// Waiters that a server's message woke.
     pub woken: u64,
-    /// Releases that were dropped because too many waited for their servers' answers. Their locks end
-    /// with their TTLs.
-    pub releases_dropped: u64,
     /// Renewals that a quorum confirmed.
     pub renewed: u64,
     /// Renewals that no quorum confirmed. A lease may have several and still be held.

@@ -46,7 +46,7 @@ fn noted(meter: &Meter) {
 fn everything_that_is_noted_is_in_its_own_figure() {
     let meter = Meter::new(None);
     noted(&meter);
-    let stats = meter.snapshot(Vec::new(), 0);
+    let stats = meter.snapshot(Vec::new());
     let Stats { attempts, granted, contended, timed_out, unknown, failed, released, .. } = stats;
     assert_eq!(
         [attempts, granted, contended, timed_out, unknown, failed, released],
@@ -68,7 +68,7 @@ fn everything_that_is_noted_is_in_its_own_figure() {
 fn what_comes_and_goes_is_counted_as_it_stands_and_never_below_none() {
     let meter = Meter::new(None);
     let standing = || {
-        let Stats { held, waiting, .. } = meter.snapshot(Vec::new(), 0);
+        let Stats { held, waiting, .. } = meter.snapshot(Vec::new());
         (held, waiting)
     };
     meter.note_held(1);
@@ -113,7 +113,7 @@ fn an_observer_that_panics_changes_no_figure_and_is_asked_again() {
     let meter = Meter::new(Some(Arc::new(observer)));
     meter.note_granted(NAME, ms(1));
     meter.note_granted(NAME, ms(1));
-    assert_eq!(meter.snapshot(Vec::new(), 0).granted, 2);
+    assert_eq!(meter.snapshot(Vec::new()).granted, 2);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_text_is_a_few_lines_for_a_log() {
     meter.count(Counter::Attempt);
     meter.note_granted(NAME, ms(1));
     meter.note_held(1);
-    let fresh = meter.snapshot(Vec::new(), 0).to_string();
+    let fresh = meter.snapshot(Vec::new()).to_string();
     assert_eq!(
         fresh.lines().next(),
         Some("leases: 1 held, 1 granted, 0 released (0 handed over), 0 lost")
@@ -150,5 +150,5 @@ hold: none
 renewal round trip: none
 server 10.0.0.1:6379: connected, breaker closed
 server 10.0.0.2:6379: not connected, breaker half-open";
-    assert_eq!(meter.snapshot(servers, 0).to_string(), expected);
+    assert_eq!(meter.snapshot(servers).to_string(), expected);
 }

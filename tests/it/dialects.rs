@@ -8,6 +8,7 @@ mod fronts;
     feature = "family",
     feature = "groups",
     feature = "inspect",
+    feature = "replicas",
     feature = "sharing",
     feature = "takeover"
 ))]

@@ -35,8 +35,9 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
     ] {
         assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Misuse);
     }
-    // There is no replica.
     let guard = request().await.unwrap();
+    // There is no replica.
+    #[cfg(feature = "replicas")]
     assert_eq!(guard.replicated(1, LONGEST).await.unwrap(), 0);
     guard.release().await.unwrap();
     for granted in [

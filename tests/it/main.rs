@@ -62,6 +62,7 @@ mod register;
 mod reign;
 mod renewal;
 mod repair;
+#[cfg(feature = "replicas")]
 mod replicas;
 mod scriptless;
 mod scripts;

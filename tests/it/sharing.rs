@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 #[cfg(feature = "cluster")]
 use crate::cluster;
+#[cfg(feature = "replicas")]
 use crate::replicas::Replicated;
 
 /// So long that nothing is ever free because of it.
@@ -444,6 +445,7 @@ async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
 }
 
 #[tokio::test]
+#[cfg(feature = "replicas")]
 async fn the_replicas_that_have_a_share_are_counted() {
     let servers = Replicated::start(1).await;
     let locker = servers.builder().connect().await.unwrap();

@@ -5,7 +5,7 @@ mod ends;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{AdaptiveTtl, BreakerState, Builder, ErrorKind, Event, Guard, Locker, Loss};
+use leasehold::{BreakerState, Builder, ErrorKind, Event, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -211,7 +211,10 @@ pub(crate) fn ttl_at(server: &RedisServer, key: &str) -> Duration {
 }
 
 #[tokio::test]
+#[cfg(feature = "adaptive")]
 async fn a_ttl_follows_what_was_observed() {
+    use leasehold::AdaptiveTtl;
+
     let server = RedisServer::start();
     let (shortest, longest) = (Duration::from_secs(5), Duration::from_secs(500));
     let locker = Locker::connect(&server.url()).await.unwrap();

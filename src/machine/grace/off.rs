@@ -16,9 +16,19 @@ impl Link {
         self.refusal(now)
     }
 
+    pub(super) fn may_grant(&self, now: Moment) -> bool {
+        self.refusal(now).is_none()
+    }
+
     pub(super) fn grace_left(&self, _: Moment) -> Option<Duration> {
         None
     }
+
+    pub(super) fn awaits_reign(&self) -> bool {
+        false
+    }
+
+    pub(super) fn forgets_reign(&mut self) {}
 }
 
 impl Lease {

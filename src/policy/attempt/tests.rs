@@ -28,7 +28,7 @@ fn round(attempt: &Attempt, replies: &[VoteReply]) -> Tally {
     let is_grant = |reply: &&VoteReply| matches!(reply, VoteReply::Granted { .. });
     let granted = replies.iter().filter(is_grant).count();
     let verdict = attempt.conditions.quorum.verdict(granted, replies.len() - granted);
-    let mut tally = Tally::new(verdict);
+    let mut tally = Tally { verdict, ..Tally::default() };
     let proposal = attempt.ballot().map_or(0, Ballot::proposal);
     for (more, reply) in (0..).zip(replies) {
         let answered_at = if more == 0 { at(110) } else { at(104) };
@@ -171,7 +171,7 @@ fn contenders_outbid_one_another_for_four_rounds() {
 #[test]
 fn a_lease_that_comes_too_late_is_given_back() {
     let mut attempt = Attempt::begin(conditions(1, 1), None);
-    let mut tally = Tally::new(Verdict::Won);
+    let mut tally = Tally { verdict: Verdict::Won, ..Tally::default() };
     tally.add(GRANTED, 0, Some(at(0)), at(9_500));
     assert_eq!(attempt.ended(&tally, || NOW), AttemptAction::GiveUp(Setback::TooLate));
 }

@@ -25,7 +25,8 @@ pub(super) fn round(
     age: Duration,
 ) -> Tally {
     let verdict = conditions.quorum.verdict(tokens.clone().count(), 0);
-    let mut tally = Tally::new(verdict);
+    let mut tally = Tally::default();
+    tally.conclude(verdict);
     let asked_at = ago(age);
     for token in tokens {
         tally.add(VoteReply::Granted { token: Some(token) }, token, Some(asked_at), NOW);

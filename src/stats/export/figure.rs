@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::policy::Loss;
+#[cfg(any(test, feature = "election", feature = "family"))]
 use crate::stats::Primitive;
 
 /// What is only counted.
@@ -50,5 +51,6 @@ pub(in crate::stats) enum Figure {
     /// This number more, or less; so with the next.
     Waiting(i32),
     Held(i32),
+    #[cfg(any(test, feature = "election", feature = "family"))]
     Answered(Primitive, &'static str),
 }

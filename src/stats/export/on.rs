@@ -146,6 +146,7 @@ fn counter_of(figure: Figure) -> Counter {
         Figure::LoginFailed => counter!("leasehold_logins_total", "outcome" => "failed"),
         Figure::Lost(reason) => losses(reason),
         Figure::Counted(Of::Woken) => counter!("leasehold_wake_ups_total"),
+        #[cfg(any(test, feature = "election", feature = "family"))]
         Figure::Answered(primitive, outcome) => {
             let primitive = primitive.name();
             counter!("leasehold_answers_total", "primitive" => primitive, "outcome" => outcome)

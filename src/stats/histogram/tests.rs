@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn recorded(nanos: &[u64]) -> Latencies {
-    let histogram = Histogram::new();
+    let histogram = Histogram::default();
     nanos.iter().for_each(|&n| histogram.record(Duration::from_nanos(n)));
     histogram.snapshot()
 }
@@ -36,14 +36,14 @@ fn what_is_out_of_range_goes_to_the_first_bucket_or_the_last() {
     let long = recorded(&[5000, week]);
     assert_eq!(long.quantile(1.0), Some(Duration::from_nanos(week)));
     assert_eq!(long.max(), Some(Duration::from_nanos(week)));
-    let histogram = Histogram::new();
+    let histogram = Histogram::default();
     histogram.record(Duration::MAX);
     assert_eq!(histogram.snapshot().max(), Some(Duration::from_nanos(u64::MAX)));
 }
 
 #[test]
 fn a_record_that_is_seen_by_half_has_a_length_all_the_same() {
-    let histogram = Histogram::new();
+    let histogram = Histogram::default();
     histogram.buckets[bucket_of(5000)].fetch_add(1, Relaxed);
     let torn = histogram.snapshot();
     assert_eq!((torn.count(), torn.mean()), (1, Some(Duration::ZERO)));
@@ -67,7 +67,7 @@ fn a_summary_names_the_middle_and_the_end() {
 
 #[test]
 fn records_of_several_threads_are_all_counted() {
-    let histogram = Histogram::new();
+    let histogram = Histogram::default();
     std::thread::scope(|scope| {
         for thread in 1..=4_u64 {
             let histogram = &histogram;

@@ -130,6 +130,7 @@ async fn sentinels_need_rights_of_their_own() {
 }
 
 #[tokio::test]
+#[cfg(feature = "replicas")]
 async fn replicas_need_one_right_more() {
     let master = RedisServer::start();
     let port = master.port().to_string();

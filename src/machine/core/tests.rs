@@ -1,7 +1,6 @@
 use leasehold_resp::Frame;
 
 use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp};
-use super::super::{Effect, Fault};
 use super::*;
 use crate::policy::Wait;
 
