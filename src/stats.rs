@@ -139,7 +139,7 @@ impl Meter {
         &self.logins
     }
 
-    /// All of it as it stands, with what the caller knows of the servers and of releases to them.
+    /// All of it as it stands, with what the caller knows of the servers.
     pub(crate) fn snapshot(&self, servers: Vec<ServerStats>) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
         let renewal_round_trip = self.renewal_round_trip.snapshot();

@@ -292,12 +292,12 @@ impl Machine {
             return;
         }
         let Some((entry, _)) = self.entry(id) else { return };
-        let asked_since = entry.unanswered_since.take();
+        let (at, asked_since) = (entry.at, entry.unanswered_since.take());
         let is_only = !entry.is_known && asked_since == Some(entry.asked_at);
         if let Some(reply) = reply {
             self.keep_said_to_entry(id, reply, now);
             if is_only {
-                self.entry_is_refused(id, reply);
+                self.entry_is_refused(id, at, reply);
             }
         }
         (self.settings.waits.answered)(self, id, reply, now);
@@ -305,10 +305,9 @@ impl Machine {
 
     /// An error to the only question that an owner has put may say that the server has nothing of it: then there is nothing to
     /// give back, which a server that is busy would refuse as well, of each owner that asks it meanwhile.
-    fn entry_is_refused(&mut self, id: LeaseId, reply: &Frame) {
+    fn entry_is_refused(&mut self, id: LeaseId, at: usize, reply: &Frame) {
         let answer = reply.error().map(|text| self.answer_of_error(text));
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let at = lease.entry.as_ref().map_or(0, |entry| entry.at);
         let replica = &mut lease.replicas[at];
         let is_clear = replica.has == Has::Asked && replica.doubt == Doubt::Nothing;
         if matches!(answer, Some(Answer::Failed { is_run: false, .. })) && is_clear {
