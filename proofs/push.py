@@ -190,16 +190,15 @@ def push(rule=None):
         },
         size={"Attempt": 2},
         small={},
-        steps=12,
     )
 
 
-# Each weakening, and whether a run of two attempts, in twelve steps, shows the breach.
+# Each weakening, and after how many steps a run of two attempts shows the breach.
 WEAKENINGS = {
-    "validity counts from the push": True,
-    "an unanswered question counts": True,
-    "a heartbeat queues again": True,
-    "yours without re-arming": True,
-    "hand-over without minting": True,
-    "a push without its owner": True,
+    "validity counts from the push": 10,
+    "an unanswered question counts": 11,
+    "a heartbeat queues again": 11,
+    "yours without re-arming": 11,
+    "hand-over without minting": 7,
+    "a push without its owner": 8,
 }

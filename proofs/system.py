@@ -3,7 +3,7 @@
 A system names its sorts, its rigid functions (fixed for a whole run), its state functions, its axioms,
 and its actions. An action is a guard and what it changes; all else stays. `prove` leaves the sorts
 uninterpreted, so that its answer holds for every number of servers, attempts and steps. `refute` gives
-each sort a few members and searches runs from the start, up to a length, for one that ends in a breach.
+each sort a few members and searches runs from the start, of one length, for one that ends in a breach.
 """
 
 import itertools
@@ -32,10 +32,9 @@ class System:
     actions: dict  # name -> (parameter sorts, f(logic, state, *parameters) -> (guard, updates))
     invariants: dict  # name -> f(logic, state)
     safety: dict  # name -> f(logic, state)
-    # For `refute`: how many members each sort has, what to fix, and how long runs are.
+    # For `refute`: how many members each sort has, and what to fix.
     size: dict = field(default_factory=dict)
     small: dict = field(default_factory=dict)  # name -> f(logic)
-    steps: int = 0
 
 
 class State:
@@ -163,29 +162,26 @@ def is_consistent(system):
     return solver.check() == z3.sat
 
 
-def refute(system):
-    """The shortest run from the start to a breach of safety, as lines; None where there is none."""
+def refute(system, steps):
+    """Whether a run of so many steps, from the start, ends in a breach of safety."""
     logic = Logic(system, system.size)
     solver = z3.Solver()
     solver.add(*(axiom(logic) for axiom in system.axioms.values()))
     solver.add(*(fix(logic) for fix in system.small.values()))
     state = State(logic.declare(system.state, "@0"))
     solver.add(*(holds(logic, state) for holds in system.start.values()))
-    taken = []
-    for step in range(1, system.steps + 1):
+    for step in range(1, steps + 1):
         choice = z3.Int(f"choice@{step}")
         following = State(logic.declare(system.state, f"@{step}"))
-        taken.append(add_step(solver, logic, state, following, choice))
+        add_step(solver, logic, state, following, choice)
         state = following
-        breach = z3.Not(z3.And([holds(logic, state) for holds in system.safety.values()]))
-        if solver.check(breach) == z3.sat:
-            return describe(solver.model(), taken)
-    return None
+    solver.add(z3.Not(z3.And([holds(logic, state) for holds in system.safety.values()])))
+    return solver.check() == z3.sat
 
 
 def add_step(solver, logic, state, following, choice):
-    """Adds one step of a run; returns its variable and what each of its values stands for."""
-    system, names = logic.system, []
+    """Adds one step of a run: `choice` is one of the actions, with one of its parameters."""
+    system, choices = logic.system, 0
     for action, (sorts, act) in system.actions.items():
         # Reals are left to the solver.
         kinds = [logic.members.get(sort, [None]) for sort in sorts]
@@ -201,16 +197,6 @@ def add_step(solver, logic, state, following, choice):
                 for name, (arguments, _) in system.state.items()
                 for place in logic.tuples(arguments)
             ]
-            solver.add(z3.Implies(choice == len(names), z3.And(guard, *same)))
-            names.append((action, parameters))
-    solver.add(choice >= 0, choice < len(names))
-    return choice, names
-
-
-def describe(model, taken):
-    lines = []
-    for choice, names in taken:
-        action, parameters = names[model[choice].as_long()]
-        words = [str(model.eval(parameter)) for parameter in parameters]
-        lines.append(" ".join([action, *words]))
-    return lines
+            solver.add(z3.Implies(choice == choices, z3.And(guard, *same)))
+            choices += 1
+    solver.add(choice >= 0, choice < choices)
