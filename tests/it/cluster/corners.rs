@@ -268,32 +268,3 @@ async fn nodes_without_a_name_are_found_by_their_addresses() {
         }
     }
 }
-
-async fn refusal(locker: &Locker, name: &str) -> String {
-    locker.try_lock(name).await.map(|_| ()).unwrap_err().to_string()
-}
-
-/// As where addresses are given out again. It would grant the locks of all slots beside the node's successor.
-#[tokio::test]
-async fn a_server_that_is_no_node_and_comes_to_the_address_of_one_grants_nothing() {
-    if binary::lacks(binary::has_queue(), "servers that say in HELLO what they are") {
-        return;
-    }
-    let mut cluster = Cluster::start_beside_others();
-    let [name, ..] = spread(&cluster);
-    let (slot, port) = (cluster.slot(&name), cluster[0].port());
-    let locker = connect(&cluster).await;
-    take(&locker, &name).await.release().await.unwrap();
-    cluster.kill(0);
-    let waiting = tokio::spawn(locker.lock(&name).into_future());
-    let other = RedisServer::builder().port(port).start();
-    soon("it is told", async {
-        while !refusal(&locker, &name).await.contains("no node, though") {}
-    })
-    .await;
-    cluster.wait_until_failed_over(slot).await;
-    let guard = soon("the successor grants it", waiting).await.unwrap().unwrap();
-    assert!(cluster.holding(&name));
-    assert_eq!(other.cli_text(&["DBSIZE"]), "0");
-    guard.release().await.unwrap();
-}
