@@ -12,12 +12,16 @@ use super::slot::SLOTS;
 /// In the place of an index: no master that can be reached serves the slot.
 const NOBODY: u16 = u16::MAX;
 
+/// What a node is called for its life in a Cluster, wherever it is.
+pub type NodeId = [u8; 40];
+
 /// Which master serves which slot. Never without any; slots without a master are possible.
 #[derive(Clone)]
 pub struct Map {
     /// For each slot an index of `masters`, or [`NOBODY`].
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
+    nodes: Vec<NodeId>,
 }
 
 /// Why a reply gives no map.
@@ -53,6 +57,7 @@ impl Map {
     /// range whose master has no port is left out.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
         let mut map = MapBuilder::default();
+        map.nodes = nodes_of(reply).unwrap_or_default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let [first, last, master, ..] = list(range).unwrap_or_default() else {
                 return Err(BadMap::Malformed("range of slots"));
@@ -78,6 +83,7 @@ impl Map {
         for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
             let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
+            map.nodes.extend(nodes.iter().filter_map(|node| id(node.field("id")?)));
             let master = master_of_shard(nodes, responder, tls)?;
             for range in slots.chunks(2) {
                 let [first, last] = range else {
@@ -110,6 +116,12 @@ impl Map {
         &self.masters
     }
 
+    /// The nodes that are named, as far as they have an id.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
     /// How many slots have a master.
     #[must_use]
     pub fn covered(&self) -> usize {
@@ -128,6 +140,7 @@ impl fmt::Debug for Map {
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
+    nodes: Vec<NodeId>,
     /// Indices of `masters`, in the order of hosts and ports.
     sorted: Vec<u16>,
 }
@@ -135,7 +148,7 @@ struct MapBuilder {
 impl Default for MapBuilder {
     fn default() -> Self {
         let owners = Box::new([NOBODY; SLOTS]);
-        Self { owners, masters: Vec::new(), sorted: Vec::new() }
+        Self { owners, masters: Vec::new(), nodes: Vec::new(), sorted: Vec::new() }
     }
 }
 
@@ -180,12 +193,28 @@ impl MapBuilder {
         if self.masters.is_empty() {
             return Err(BadMap::Empty);
         }
-        Ok(Map { owners: self.owners, masters: self.masters })
+        Ok(Map { owners: self.owners, masters: self.masters, nodes: self.nodes })
     }
 }
 
 fn index_of(index: usize) -> u16 {
     u16::try_from(index).expect("there are at most as many masters as slots")
+}
+
+/// The nodes that a reply to `CLUSTER SLOTS` names; nothing where they have no ids, or it is no list.
+pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<NodeId>> {
+    let ranges = list(reply)?;
+    let nodes = ranges.iter().filter_map(list).flat_map(|range| range.iter().skip(2));
+    let ids = nodes.filter_map(|node| id(list(node)?.get(2)?));
+    let mut ids: Vec<NodeId> = ids.collect();
+    // Each range names its own: there may be thousands.
+    ids.sort_unstable();
+    ids.dedup();
+    (ranges.is_empty() || !ids.is_empty()).then_some(ids)
+}
+
+fn id(frame: &Frame) -> Option<NodeId> {
+    frame.as_bytes()?[..].try_into().ok()
 }
 
 /// The first of a shard's masters that is up, or else one that is loading: while a failover is

@@ -33,6 +33,7 @@ use crate::net::reason::Reason;
 use crate::net::refusal::Code;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
+use crate::policy::fitness::Unfit;
 use crate::race::{next, timeout};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
@@ -163,27 +164,27 @@ impl Keeper {
     }
 
     async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
-        let (mut unheard, mut found) = (Vec::new(), None);
+        let (mut unheard, mut is_found) = (Vec::new(), false);
         let links = self.links(&|machine, link| machine.serves(link));
         // Not the same one first each time, which may be cut off from the others.
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
         for at in 0..links.len() {
             let link = links[by_chance.wrapping_add(at) % links.len()];
             match self.ask(link, self.settings.timeout).await {
-                Ok(map) => {
-                    found = Some(map);
+                Ok(()) => {
+                    is_found = true;
                     break;
                 }
                 Err(why) => unheard.push(why),
             }
         }
-        let seeds = if found.is_some() { &[] } else { &self.servers.endpoints[..] };
+        let seeds = if is_found { &[] } else { &self.servers.endpoints[..] };
         let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
         let before = unheard.len();
         while let Some(answer) = next(&mut asked).await {
             match answer {
-                Ok(map) => {
-                    found = Some(map);
+                Ok(()) => {
+                    is_found = true;
                     break;
                 }
                 Err(why) => unheard.push(why),
@@ -191,11 +192,30 @@ impl Keeper {
         }
         drop(asked);
         self.nodes.note_refused(unheard.iter().find_map(refusal));
-        let map = found.ok_or_else(|| unheard.split_off(before))?;
-        if let Some(driver) = self.driver.upgrade() {
-            driver.with(|machine, now| route(machine, &map, now));
-        }
-        Ok(())
+        if is_found { Ok(()) } else { Err(unheard.split_off(before)) }
+    }
+
+    /// Has the machine follow a map: of a node of the Cluster, or of a server that may be none.
+    fn follow(
+        &self,
+        asked: String,
+        found: Result<Map, Reason>,
+        is_node: bool,
+    ) -> Result<(), Unheard> {
+        let follow = |machine: &mut Machine, map: &Map, now| {
+            let is_believed = is_node || machine.are_nodes(map.nodes(), now);
+            if is_believed {
+                route(machine, map, now);
+            }
+            is_believed
+        };
+        let followed = found.and_then(|map| match self.driver.upgrade() {
+            Some(driver) if !driver.with(|machine, now| follow(machine, &map, now)) => {
+                Err(Reason::Unfit(Unfit::NoNode))
+            }
+            _ => Ok(()),
+        });
+        followed.map_err(|why| (asked, why))
     }
 
     /// The links of which this is so.
@@ -206,7 +226,7 @@ impl Keeper {
 
     /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
     /// leases, over another connection.
-    fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<Map, Unheard>> {
+    fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<(), Unheard>> {
         let address = seed.address.to_string();
         let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
@@ -221,12 +241,12 @@ impl Keeper {
                 }
             }
             let found = self.servers.map_of(seed, self.settings, None).await;
-            found.map_err(|why| (address, why))
+            self.follow(address, found, false)
         })
     }
 
     /// Asks over a link, and waits for each answer so long.
-    fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
+    fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<(), Unheard>> {
         Box::pin(async move {
             let Self { driver, servers, settings, .. } = self;
             // As the nodes call it, and not where it is reached: one that does not know its host is called so.
@@ -235,7 +255,7 @@ impl Keeper {
             let endpoint = driver.upgrade().map(endpoint).ok_or_else(gone)?;
             let over = Some(Over { driver, link, within });
             let found = servers.map_of(&endpoint, *settings, over).await;
-            found.map_err(|why| (endpoint.address.to_string(), why))
+            self.follow(endpoint.address.to_string(), found, true)
         })
     }
 }

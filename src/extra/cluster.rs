@@ -20,7 +20,7 @@ fn redirect(error: &[u8], asked: &str) -> Option<Redirect> {
 /// The machine asks for keys as this map says.
 pub(crate) fn route(machine: &mut Machine, map: &Map, now: Moment) {
     let masters: Vec<String> = map.masters().iter().map(ToString::to_string).collect();
-    machine.route(&masters, &|slot| map.owner_of(slot), now);
+    machine.route(&masters, map.nodes(), &|slot| map.owner_of(slot), now);
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use leasehold_resp::Frame;
 
 pub(super) use self::real::Standing;
 
+use super::routing::NodeId;
 use crate::policy::Moment;
 use crate::policy::mutants::Mutant;
 
@@ -33,6 +34,10 @@ pub(super) fn hands_on(is_open: bool) -> bool {
 
 pub(super) fn is_gone(is_heard: bool) -> bool {
     real::is_gone(is_heard) || Mutant::GoneIsBelievedUnsure.is_on()
+}
+
+pub(super) fn share_a_node(some: &[NodeId], others: &[NodeId]) -> bool {
+    real::share_a_node(some, others) || Mutant::AnyClusterIsOurs.is_on()
 }
 
 pub(super) fn is_proved(is_its: bool) -> bool {

@@ -3,6 +3,8 @@
 use bytes::BytesMut;
 use leasehold_resp::Frame;
 
+#[cfg(any(test, feature = "cluster"))]
+use crate::machine::routing::NodeId;
 use crate::policy::Moment;
 
 /// What a reply in its place says of those before it.
@@ -50,6 +52,12 @@ pub(super) fn is_gone(is_heard: bool) -> bool {
 #[cfg(any(test, feature = "scriptless"))]
 pub(super) fn is_proved(is_its: bool) -> bool {
     is_its
+}
+
+/// Whether servers that name these nodes are of one Cluster.
+#[cfg(any(test, feature = "cluster"))]
+pub(super) fn share_a_node(some: &[NodeId], others: &[NodeId]) -> bool {
+    some.iter().any(|node| others.contains(node))
 }
 
 /// Since when a reply is waited for: nothing else that comes is a sign of life.

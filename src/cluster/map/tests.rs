@@ -94,6 +94,29 @@ fn every_slot_of_a_range_has_its_master_and_gaps_have_none() {
     assert_eq!(map.covered(), 3 + 16_374);
 }
 
+/// Those of some services have no ids.
+#[test]
+fn nodes_are_known_by_their_ids_where_they_have_any() {
+    let called = |id: &str| array([text("a"), Frame::Integer(1), text(id)]);
+    let [master, replica] = ["1", "2"].map(|digit| digit.repeat(40));
+    let slots = |slot| {
+        let slot = Frame::Integer(slot);
+        array([slot.clone(), slot, called(&master), called("short"), called(&replica)])
+    };
+    let map = from_slots([slots(1), slots(2)]).unwrap();
+    assert_eq!(map.nodes(), [[b'1'; 40], [b'2'; 40]]);
+    let mut fields = shard_node("master", "online", text("a"), 1);
+    fields[0].1 = text(&master);
+    assert_eq!(from_shards(&[(&[0, 0], vec![fields])]).unwrap().nodes(), [[b'1'; 40]]);
+
+    let without = array([range(0, 0, node(text("a"), 1))]);
+    for (reply, expected) in
+        [(array([slots(1)]), Some(2)), (array([]), Some(0)), (without, None), (text("none"), None)]
+    {
+        assert_eq!(nodes_of(&reply).map(|nodes| nodes.len()), expected, "{reply:?}");
+    }
+}
+
 #[test]
 fn a_nameless_master_is_at_the_host_that_answered() {
     let map = from_slots([

@@ -6,7 +6,7 @@ use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use tokio::runtime::Builder;
 
-use super::{TTL, connect, spread, take};
+use super::{TTL, connect, take};
 use leasehold_testing::scripted::greeting;
 use leasehold_testing::{
     Action, Cluster, RedisServer, STUCK, ScriptedServer, binary, eventually, ports, soon,
