@@ -6,7 +6,7 @@ use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use tokio::runtime::Builder;
 
-use super::{TTL, connect, take};
+use super::{TTL, connect, spread, take};
 use leasehold_testing::scripted::greeting;
 use leasehold_testing::{
     Action, Cluster, RedisServer, STUCK, ScriptedServer, binary, eventually, ports, soon,
@@ -156,7 +156,7 @@ async fn a_node_that_holds_up_the_scripts_is_passed_by() {
     let mut is_held_up = false;
     let demoted = ScriptedServer::start(move |command| {
         is_held_up |= command.is(&["SCRIPT", "LOAD"]);
-        if is_held_up { Action::Silence } else { greeting(command).unwrap() }
+        if is_held_up { Action::Silence } else { greeting(command).unwrap_or_else(Action::ok) }
     });
     let cluster = Cluster::start();
     let url = format!("redis-cluster://{},{}", demoted.address(), cluster[0].address());
@@ -171,6 +171,16 @@ async fn a_node_that_holds_up_the_scripts_is_passed_by() {
 async fn where_all_masters_are_gone_the_seeds_are_asked() {
     let mut cluster = Cluster::start();
     let replicas = [0, 1, 2].map(|master| cluster.replica_of(master));
+    // A node names a replica once that has heard of a write.
+    for name in spread(&cluster) {
+        cluster[cluster.master_of(cluster.slot(&name))].cli_text(&["SET", &name, "", "PX", "1"]);
+    }
+    let is_named = |range: &Frame| matches!(range, Frame::Array(range) if range.len() == 4);
+    let are_named = || {
+        let slots = cluster[replicas[0]].cli(&["CLUSTER", "SLOTS"]);
+        matches!(slots, Frame::Array(ranges) if ranges.iter().all(is_named))
+    };
+    eventually("all replicas are named", are_named).await;
     let url = format!("redis-cluster://{}", cluster[replicas[0]].address());
     let builder = Locker::builder().node(url).ttl(TTL).refuse_evicting();
     let locker = soon("it connects", builder.connect()).await.unwrap();

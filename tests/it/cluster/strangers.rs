@@ -2,22 +2,19 @@
 
 use std::future::IntoFuture;
 
-use leasehold::Locker;
+use leasehold::{Error, ErrorKind, Locker};
 use leasehold_testing::{Cluster, RedisServer, soon};
 
 use super::{connect, spread, take};
 
-/// Asks until the error says that what answers is no node of the Cluster.
-async fn is_refused(locker: &Locker, name: &str) {
-    soon("it is told", async {
-        loop {
-            let error = locker.try_lock(name).await.map(|_| ()).unwrap_err().to_string();
-            if error.contains("no node of the Cluster") {
-                break;
-            }
-        }
-    })
-    .await;
+/// Asks until it is refused for this reason, and is granted nothing until then.
+async fn is_refused(locker: &Locker, name: &str, is_why: impl Fn(&Error) -> bool) {
+    let refused = async { while !is_why(&locker.try_lock(name).await.map(|_| ()).unwrap_err()) {} };
+    soon("it is refused", refused).await;
+}
+
+fn is_no_node(error: &Error) -> bool {
+    error.to_string().contains("no node of the Cluster")
 }
 
 /// It would grant the locks of all slots beside the node's successor.
@@ -31,7 +28,7 @@ async fn a_server_that_is_no_node_and_comes_to_the_address_of_one_grants_nothing
     cluster.kill(0);
     let waiting = tokio::spawn(locker.lock(&name).into_future());
     let other = RedisServer::builder().port(port).start();
-    is_refused(&locker, &name).await;
+    is_refused(&locker, &name, is_no_node).await;
     cluster.wait_until_failed_over(slot).await;
     let guard = soon("the successor grants it", waiting).await.unwrap().unwrap();
     assert!(cluster.holding(&name));
@@ -55,12 +52,11 @@ async fn a_node_of_another_cluster_that_comes_to_the_address_of_one_grants_nothi
     take(&locker, &name).await.release().await.unwrap();
     cluster.kill(0);
     let other = another_cluster(port).await;
-    is_refused(&locker, &name).await;
+    is_refused(&locker, &name, is_no_node).await;
     assert_eq!(cluster[replica].cli_text(&["CLUSTER", "FAILOVER", "TAKEOVER"]), "OK");
     cluster.wait_until_failed_over(slot).await;
     let guard = take(&holder, &name).await;
-    let error = locker.try_lock(&name).await.map(|_| ()).unwrap_err();
-    assert_eq!(error.kind(), leasehold::ErrorKind::Contended, "{error}");
+    is_refused(&locker, &name, |error| error.kind() == ErrorKind::Contended).await;
     guard.release().await.unwrap();
     take(&locker, &name).await.release().await.unwrap();
     assert_eq!(other.cli_text(&["DBSIZE"]), "0");
