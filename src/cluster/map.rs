@@ -83,7 +83,6 @@ impl Map {
         for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
             let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            map.nodes.extend(nodes.iter().filter_map(|node| id(node.field("id")?)));
             let master = master_of_shard(nodes, responder, tls)?;
             for range in slots.chunks(2) {
                 let [first, last] = range else {
@@ -116,7 +115,7 @@ impl Map {
         &self.masters
     }
 
-    /// The nodes that are named, as far as they have an id.
+    /// The ids of all nodes, as [`nodes_of`] reads them.
     #[must_use]
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
@@ -201,20 +200,15 @@ fn index_of(index: usize) -> u16 {
     u16::try_from(index).expect("there are at most as many masters as slots")
 }
 
-/// The nodes that a reply to `CLUSTER SLOTS` names; nothing where they have no ids, or it is no list.
+/// The ids of the nodes in a reply to `CLUSTER SLOTS`; nothing where they have none, or it is no list.
 pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<NodeId>> {
     let ranges = list(reply)?;
     let nodes = ranges.iter().filter_map(list).flat_map(|range| range.iter().skip(2));
-    let ids = nodes.filter_map(|node| id(list(node)?.get(2)?));
-    let mut ids: Vec<NodeId> = ids.collect();
-    // Each range names its own: there may be thousands.
+    let id = |node| list(node)?.get(2)?.as_bytes()?[..].try_into().ok();
+    let mut ids: Vec<NodeId> = nodes.filter_map(id).collect();
     ids.sort_unstable();
     ids.dedup();
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)
-}
-
-fn id(frame: &Frame) -> Option<NodeId> {
-    frame.as_bytes()?[..].try_into().ok()
 }
 
 /// The first of a shard's masters that is up, or else one that is loading: while a failover is

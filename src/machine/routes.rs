@@ -27,8 +27,7 @@ use crate::policy::{Code, Moment};
 /// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
 /// slot are renewed there, and no map says so.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// For so long no server of those that are known has answered where others take the place of all: longer than a failover
-/// takes, in which some of them answer again.
+/// Time without an answer of a node that is known, before others have taken the place of all: longer than most failovers.
 const OTHERS_AFTER: Duration = Duration::from_secs(60);
 
 impl Machine {
@@ -47,13 +46,12 @@ impl Machine {
         }));
     }
 
-    /// Hears which nodes a server names that has been connected to, if they have names. Whether it may have forgotten what
-    /// those before it had.
+    /// A server is connected to that names these nodes, if they have names. Whether others have taken the place of all.
     ///
     /// # Errors
     ///
-    /// None of them is known: a server that is no node, or one of others, has come to the address of a node. It would serve
-    /// the slots of others as its own.
+    /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one. It would
+    /// serve all slots as its own.
     pub(super) fn check_node(&mut self, named: Option<Vec<NodeId>>) -> Result<bool, Fault> {
         let Some(routes) = &mut self.routes else { return Ok(false) };
         match named {
@@ -67,8 +65,8 @@ impl Machine {
         Ok(routes.is_anew)
     }
 
-    /// Whether a server that nobody has proved to be one of these is believed that they are the nodes: it names one that is
-    /// known, or none that is known has answered for long enough, as where all were replaced at once.
+    /// Whether these are the nodes, as a server says that is perhaps none: one is known, or else none that is known has
+    /// answered for long enough.
     pub(crate) fn are_nodes(&mut self, named: &[NodeId], now: Moment) -> bool {
         let is_met = self.links.iter().any(Link::is_ready);
         let Some(routes) = &mut self.routes else { return true };

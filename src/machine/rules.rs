@@ -3,8 +3,6 @@
 use bytes::BytesMut;
 use leasehold_resp::Frame;
 
-#[cfg(any(test, feature = "cluster"))]
-use crate::machine::routing::NodeId;
 use crate::policy::Moment;
 
 /// What a reply in its place says of those before it.
@@ -56,7 +54,7 @@ pub(super) fn is_proved(is_its: bool) -> bool {
 
 /// Whether servers that name these nodes are of one Cluster.
 #[cfg(any(test, feature = "cluster"))]
-pub(super) fn share_a_node(some: &[NodeId], others: &[NodeId]) -> bool {
+pub(super) fn share_a_node<T: PartialEq>(some: &[T], others: &[T]) -> bool {
     some.iter().any(|node| others.contains(node))
 }
 

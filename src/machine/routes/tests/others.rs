@@ -2,7 +2,6 @@
 
 use super::super::super::core::Settings;
 use super::*;
-use crate::policy::mutants::{self, Mutant};
 
 const OURS: NodeId = [b'1'; 40];
 const THEIRS: NodeId = [b'2'; 40];
@@ -80,22 +79,6 @@ fn a_server_serves_that_names_a_node_of_the_cluster_or_no_nodes() {
         assert_eq!(is_refused, !is_served, "{answer:?}");
     }
     assert!(!serves(&mut bench, 0, &error("LOADING it")));
-}
-
-/// The check that the others rest on can fail.
-#[test]
-fn a_library_that_takes_any_cluster_for_its_own_is_noticed() {
-    let is_served = || {
-        let mut bench = unmet();
-        serves(&mut bench, 0, &naming(&[OURS]))
-            && is_led(&mut bench, &[THEIRS])
-            && serves(&mut bench, 0, &naming(&[]))
-    };
-    assert!(!is_served());
-    mutants::set(Some(Mutant::AnyClusterIsOurs));
-    let is_served = is_served();
-    mutants::set(None);
-    assert!(is_served);
 }
 
 #[test]
