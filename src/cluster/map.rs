@@ -72,41 +72,11 @@ impl Map {
         map.finish()
     }
 
-    /// Reads the reply to `CLUSTER SHARDS` that came from `responder`, for a client that uses TLS
-    /// or does not.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::from_slots`]. A shard none of whose masters is up is left out.
-    pub fn from_shards(reply: &Frame, responder: &HostPort, tls: bool) -> Result<Self, BadMap> {
-        let mut map = MapBuilder::default();
-        for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
-            let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            let master = master_of_shard(nodes, responder, tls)?;
-            for range in slots.chunks(2) {
-                let [first, last] = range else {
-                    return Err(BadMap::Malformed("range of slots"));
-                };
-                map.give(first, last, master.as_ref())?;
-            }
-        }
-        map.finish()
-    }
-
     /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
     #[must_use]
     pub fn owner_of(&self, slot: u16) -> Option<usize> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NOBODY).then_some(owner.into())
-    }
-
-    /// The master that serves a slot; none where the node named none that can be reached, or where
-    /// there is no such slot.
-    #[cfg(any(test, fuzzing))]
-    #[must_use]
-    pub fn master_of(&self, slot: u16) -> Option<&HostPort> {
-        self.masters.get(self.owner_of(slot)?)
     }
 
     /// The masters, each once.
@@ -211,38 +181,7 @@ pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<NodeId>> {
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)
 }
 
-/// The first of a shard's masters that is up, or else one that is loading: while a failover is
-/// settling, the shard also lists the master that failed.
-fn master_of_shard(
-    nodes: &[Frame],
-    responder: &HostPort,
-    tls: bool,
-) -> Result<Option<HostPort>, BadMap> {
-    let mut loading = None;
-    for node in nodes {
-        let text = |name| node.field(name).and_then(Frame::as_bytes).map(AsRef::as_ref);
-        if text("role").ok_or(BadMap::Malformed("node"))? != b"master" {
-            continue;
-        }
-        let is_online = match text("health").ok_or(BadMap::Malformed("node"))? {
-            b"online" => true,
-            b"loading" => false,
-            _ => continue,
-        };
-        // A node that offers no port of this kind cannot be reached.
-        let port = node.field(if tls { "tls-port" } else { "port" });
-        let ip = node.field("ip");
-        let host = node.field("endpoint").or(ip).ok_or(BadMap::Malformed("node"))?;
-        let place = port.map(|port| place(host, ip, port, responder)).transpose()?.flatten();
-        if is_online && place.is_some() {
-            return Ok(place);
-        }
-        loading = loading.or(place);
-    }
-    Ok(loading)
-}
-
-/// Where a node listens; none where it has no port of the kind asked for. One whose name the answering node does not know
+/// Where a node listens; none where it has no port. One whose name the answering node does not know
 /// is at its address, where that is said, or else at the host that answered.
 fn place(
     host: &Frame,

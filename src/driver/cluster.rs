@@ -30,7 +30,6 @@ use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-use crate::net::refusal::Code;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::policy::fitness::Unfit;
@@ -46,12 +45,10 @@ const ASKS_AT_ONCE_MAX: u32 = 200;
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
-/// What a node is asked, one after the other, and the right to that: before Redis 7 a server names the whole command. The
-/// first is deprecated, and may be gone one day.
-const QUESTIONS: [(&str, [&[u8]; 2], &str); 2] = [
-    ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots"),
-    ("CLUSTER SHARDS", [b"CLUSTER", b"SHARDS"], "+cluster|shards"),
-];
+/// What a node is asked.
+const QUESTION: (&str, [&[u8]; 2]) = ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"]);
+/// The right to that: before Redis 7 a server names the whole command.
+const RIGHT: &str = "+cluster|slots";
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
@@ -195,27 +192,22 @@ impl Keeper {
         if is_found { Ok(()) } else { Err(unheard.split_off(before)) }
     }
 
-    /// Has the machine follow a map: of a node of the Cluster, or of a server that may be none.
+    /// Has the machine follow a map: of a node, or of a server that may be none.
     fn follow(
         &self,
         asked: String,
         found: Result<Map, Reason>,
         is_node: bool,
     ) -> Result<(), Unheard> {
-        let follow = |machine: &mut Machine, map: &Map, now| {
-            let is_believed = is_node || machine.are_nodes(map.nodes(), now);
-            if is_believed {
-                route(machine, map, now);
-            }
-            is_believed
-        };
-        let followed = found.and_then(|map| match self.driver.upgrade() {
-            Some(driver) if !driver.with(|machine, now| follow(machine, &map, now)) => {
-                Err(Reason::Unfit(Unfit::NoNode))
-            }
-            _ => Ok(()),
+        let routed = found.map(|map| {
+            let route = |driver: Arc<Shared>| driver.with(|it, now| route(it, &map, is_node, now));
+            self.driver.upgrade().is_some_and(route)
         });
-        followed.map_err(|why| (asked, why))
+        match routed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((asked, Reason::Unfit(Unfit::NoNode))),
+            Err(why) => Err((asked, why)),
+        }
     }
 
     /// The links of which this is so.
@@ -312,60 +304,37 @@ impl Servers {
         over: Option<Over<'a>>,
     ) -> BoxFuture<'a, Result<Map, Reason>> {
         Box::pin(async move {
-            let mut interview = match over {
-                Some(_) => None,
-                None => Some(self.interview(&self.reach(node.clone()), settings, &[]).await?),
-            };
-            for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
-                let reply = match (&over, &mut interview) {
-                    (Some(over), _) => over.reply(question).await,
-                    (None, Some(interview)) => interview.ask_one(question, settings.timeout).await,
-                    (None, None) => Err(Reason::Unexpected),
-                };
-                if let Some(map) = read(number, reply, node)? {
-                    return Ok(map);
+            let reply = match over {
+                Some(over) => over.reply(&QUESTION.1).await,
+                None => {
+                    let node = self.reach(node.clone());
+                    let mut interview = self.interview(&node, settings, &[]).await?;
+                    interview.ask_one(&QUESTION.1, settings.timeout).await
                 }
-            }
-            Err(Reason::Unexpected)
+            };
+            read(reply, node)
         })
     }
 }
 
-/// What a node says to one of the questions; none where it does not know the first.
-fn read(
-    question: usize,
-    reply: Result<Frame, Reason>,
-    asked: &Endpoint,
-) -> Result<Option<Map>, Reason> {
-    let is_first = question == 0;
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(Reason::Refused(error)) if is_first && error.code() == Code::Unsupported => {
-            return Ok(None);
+/// What a node says.
+fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
+    let reply = reply.map_err(|why| match why {
+        Reason::Refused(error) => {
+            let error = error.lacking(RIGHT.to_owned());
+            Reason::NoConnection(OpenError::Refused { step: QUESTION.0, error })
         }
-        Err(Reason::Refused(error)) => {
-            let (step, right) = (QUESTIONS[question].0, QUESTIONS[question].2);
-            let error = error.lacking(right.to_owned());
-            return Err(Reason::NoConnection(OpenError::Refused { step, error }));
-        }
-        Err(why) => return Err(why),
-    };
+        why => why,
+    })?;
     let Address::Tcp { host, port } = &asked.address else { return Err(Reason::Unexpected) };
-    let responder = HostPort::new(host, *port);
-    let map = match is_first {
-        true => Map::from_slots(&reply, &responder),
-        false => Map::from_shards(&reply, &responder, asked.tls),
-    };
-    let no_map = |why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string()));
-    map.map(Some).map_err(no_map)
+    let map = Map::from_slots(&reply, &HostPort::new(host, *port));
+    map.map_err(|why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string())))
 }
 
 /// That a node has refused to say it.
 fn refusal((asked, why): &Unheard) -> Option<String> {
     match why {
-        Reason::NoConnection(OpenError::Refused { step, error })
-            if QUESTIONS.iter().any(|question| question.0 == *step) =>
-        {
+        Reason::NoConnection(OpenError::Refused { step, error }) if *step == QUESTION.0 => {
             Some(format!("{asked}: {error}"))
         }
         _ => None,

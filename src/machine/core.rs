@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     pub(crate) info_if_allowed: &'static [&'static str],
     /// The most that a reply may be.
     pub(crate) limits: Limits,
-    /// Servers are to be nodes that know one another, by what they answer to `CLUSTER SLOTS`.
+    /// Servers are nodes that know one another: reads the reply to `CLUSTER SLOTS`.
     #[cfg(any(test, feature = "cluster"))]
     pub(crate) nodes_of: Option<fn(&Frame) -> Option<Vec<super::routing::NodeId>>>,
     /// From the sending of a command to the last time at which a server may run it.

@@ -66,11 +66,11 @@ pub(super) struct Routes {
     /// For each slot a link, or [`UNKNOWN`].
     pub(super) links: Vec<u16>,
     pub(super) is_known: bool,
-    /// Those that share the slots, as one of them has said last; none where they have no names.
+    /// All, as one of them has said last; none where they have no names.
     pub(super) nodes: Vec<NodeId>,
     /// Since when others alone are heard of.
     pub(super) others_since: Option<Moment>,
-    /// Others have taken the place of all.
+    /// They have taken the place of all.
     pub(super) is_anew: bool,
 }
 
