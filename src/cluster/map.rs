@@ -12,16 +12,14 @@ use super::slot::SLOTS;
 /// In the place of an index: no master that can be reached serves the slot.
 const NOBODY: u16 = u16::MAX;
 
-/// What a node is called for its life in a Cluster, wherever it is.
-pub type NodeId = [u8; 40];
-
 /// Which master serves which slot. Never without any; slots without a master are possible.
 #[derive(Clone)]
 pub struct Map {
     /// For each slot an index of `masters`, or [`NOBODY`].
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
-    nodes: Vec<NodeId>,
+    /// The ids of all nodes, as [`nodes_of`] reads them.
+    pub(crate) nodes: Vec<[u8; 40]>,
 }
 
 /// Why a reply gives no map.
@@ -49,15 +47,13 @@ pub enum BadMap {
 }
 
 impl Map {
-    /// Reads the reply to `CLUSTER SLOTS` that came from `responder`.
+    /// Reads the reply to `CLUSTER SLOTS` that came from `responder`. A range whose master has no port is left out.
     ///
     /// # Errors
     ///
-    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer. A
-    /// range whose master has no port is left out.
+    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
         let mut map = MapBuilder::default();
-        map.nodes = nodes_of(reply).unwrap_or_default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let [first, last, master, ..] = list(range).unwrap_or_default() else {
                 return Err(BadMap::Malformed("range of slots"));
@@ -69,30 +65,21 @@ impl Map {
             let master = place(host, ip, port, responder)?;
             map.give(first, last, master.as_ref())?;
         }
-        map.finish()
+        map.finish(nodes_of(reply).unwrap_or_default())
     }
 
     /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
-    #[must_use]
     pub fn owner_of(&self, slot: u16) -> Option<usize> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NOBODY).then_some(owner.into())
     }
 
     /// The masters, each once.
-    #[must_use]
     pub fn masters(&self) -> &[HostPort] {
         &self.masters
     }
 
-    /// The ids of all nodes, as [`nodes_of`] reads them.
-    #[must_use]
-    pub fn nodes(&self) -> &[NodeId] {
-        &self.nodes
-    }
-
     /// How many slots have a master.
-    #[must_use]
     pub fn covered(&self) -> usize {
         self.owners.iter().filter(|owner| **owner != NOBODY).count()
     }
@@ -109,7 +96,6 @@ impl fmt::Debug for Map {
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
-    nodes: Vec<NodeId>,
     /// Indices of `masters`, in the order of hosts and ports.
     sorted: Vec<u16>,
 }
@@ -117,7 +103,7 @@ struct MapBuilder {
 impl Default for MapBuilder {
     fn default() -> Self {
         let owners = Box::new([NOBODY; SLOTS]);
-        Self { owners, masters: Vec::new(), nodes: Vec::new(), sorted: Vec::new() }
+        Self { owners, masters: Vec::new(), sorted: Vec::new() }
     }
 }
 
@@ -158,11 +144,11 @@ impl MapBuilder {
         }
     }
 
-    fn finish(self) -> Result<Map, BadMap> {
+    fn finish(self, nodes: Vec<[u8; 40]>) -> Result<Map, BadMap> {
         if self.masters.is_empty() {
             return Err(BadMap::Empty);
         }
-        Ok(Map { owners: self.owners, masters: self.masters, nodes: self.nodes })
+        Ok(Map { owners: self.owners, masters: self.masters, nodes })
     }
 }
 
@@ -171,11 +157,11 @@ fn index_of(index: usize) -> u16 {
 }
 
 /// The ids of the nodes in a reply to `CLUSTER SLOTS`; nothing where they have none, or it is no list.
-pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<NodeId>> {
+pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     let ranges = list(reply)?;
     let nodes = ranges.iter().filter_map(list).flat_map(|range| range.iter().skip(2));
     let id = |node| list(node)?.get(2)?.as_bytes()?[..].try_into().ok();
-    let mut ids: Vec<NodeId> = nodes.filter_map(id).collect();
+    let mut ids: Vec<_> = nodes.filter_map(id).collect();
     ids.sort_unstable();
     ids.dedup();
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)

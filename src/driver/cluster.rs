@@ -2,10 +2,8 @@
 //!
 //! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
 //! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway: soon while a
-//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none of
-//! them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
-//!
-//! Source: "Redirection and resharding" in the Redis Cluster specification.
+//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none
+//! answers the seeds, for ever: all nodes may be gone, and the seeds lead to others.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -30,6 +28,7 @@ use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
+use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::policy::fitness::Unfit;
@@ -45,14 +44,13 @@ const ASKS_AT_ONCE_MAX: u32 = 200;
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
-/// What a node is asked.
-const QUESTION: (&str, [&[u8]; 2]) = ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"]);
-/// The right to that: before Redis 7 a server names the whole command.
-const RIGHT: &str = "+cluster|slots";
+/// What a node is asked, and the right to that: before Redis 7 a server names the whole command.
+const QUESTION: (&str, [&[u8]; 2], &str) =
+    ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots");
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// A node that could not say the map, and why.
+/// A node that gave no map, and why.
 type Unheard = (String, Reason);
 
 /// What asks for the map.
@@ -154,8 +152,8 @@ impl Keeper {
         })
     }
 
-    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
-    /// seed that is down is waited for only there, and keeps nobody from the others.
+    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once, so that
+    /// one that is down keeps nobody from the others.
     fn look_up(&self) -> BoxFuture<'_, Result<(), Vec<Unheard>>> {
         Box::pin(self.ask_all())
     }
@@ -167,25 +165,21 @@ impl Keeper {
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
         for at in 0..links.len() {
             let link = links[by_chance.wrapping_add(at) % links.len()];
-            match self.ask(link, self.settings.timeout).await {
-                Ok(()) => {
-                    is_found = true;
-                    break;
-                }
-                Err(why) => unheard.push(why),
-            }
+            let Err(why) = self.ask(link, self.settings.timeout).await else {
+                is_found = true;
+                break;
+            };
+            unheard.push(why);
         }
         let seeds = if is_found { &[] } else { &self.servers.endpoints[..] };
         let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
         let before = unheard.len();
         while let Some(answer) = next(&mut asked).await {
-            match answer {
-                Ok(()) => {
-                    is_found = true;
-                    break;
-                }
-                Err(why) => unheard.push(why),
-            }
+            let Err(why) = answer else {
+                is_found = true;
+                break;
+            };
+            unheard.push(why);
         }
         drop(asked);
         self.nodes.note_refused(unheard.iter().find_map(refusal));
@@ -216,8 +210,7 @@ impl Keeper {
         driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
     }
 
-    /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
-    /// leases, over another connection.
+    /// Asks a seed over its link, once that is connected; over another connection where there is none, or it is unfit.
     fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<(), Unheard>> {
         let address = seed.address.to_string();
         let link = self.links(&|machine, link| {
@@ -292,11 +285,7 @@ impl Over<'_> {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not say.
+    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached; or why it gives none.
     pub(crate) fn map_of<'a>(
         &'a self,
         node: &'a Endpoint,
@@ -309,7 +298,13 @@ impl Servers {
                 None => {
                     let node = self.reach(node.clone());
                     let mut interview = self.interview(&node, settings, &[]).await?;
-                    interview.ask_one(&QUESTION.1, settings.timeout).await
+                    let replies = interview.ask(&[&QUESTION.1], settings.timeout).await;
+                    let reply =
+                        replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
+                    match reply.error() {
+                        Some(text) => Err(Reason::Refused(ServerError::new(text))),
+                        None => Ok(reply),
+                    }
                 }
             };
             read(reply, node)
@@ -321,7 +316,7 @@ impl Servers {
 fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
     let reply = reply.map_err(|why| match why {
         Reason::Refused(error) => {
-            let error = error.lacking(RIGHT.to_owned());
+            let error = error.lacking(QUESTION.2.to_owned());
             Reason::NoConnection(OpenError::Refused { step: QUESTION.0, error })
         }
         why => why,

@@ -19,11 +19,11 @@ fn redirect(error: &[u8], asked: &str) -> Option<Redirect> {
 
 /// The machine asks for keys as this map says: of a node, or else if it believes that.
 pub(crate) fn route(machine: &mut Machine, map: &Map, is_node: bool, now: Moment) -> bool {
-    if !is_node && !machine.are_nodes(map.nodes(), now) {
+    if !is_node && !machine.are_nodes(&map.nodes, now) {
         return false;
     }
     let masters: Vec<String> = map.masters().iter().map(ToString::to_string).collect();
-    machine.route(&masters, map.nodes(), &|slot| map.owner_of(slot), now);
+    machine.route(&masters, &map.nodes, &|slot| map.owner_of(slot), now);
     true
 }
 

@@ -265,11 +265,10 @@ impl Handshake {
                 }
                 // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
                 (Step::SetName | Step::SetLibrary, _) => {}
-                // A right that was taken away since, or a command that is gone by now.
                 #[cfg(any(test, feature = "cluster"))]
-                (Step::Slots, Code::Permission | Code::Unsupported) => {}
-                #[cfg(any(test, feature = "cluster"))]
-                (Step::Slots, Code::Other) => self.nodes = Some(Vec::new()),
+                (Step::Slots, code @ (Code::Permission | Code::Unsupported | Code::Other)) => {
+                    self.nodes = (code == Code::Other).then(Vec::new);
+                }
                 // What it was to prove, the last seal has proved, or another that stands for that.
                 (Step::Seal | Step::Last, _) => {}
                 // The first call sends the script itself.

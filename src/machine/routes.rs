@@ -24,10 +24,10 @@ use crate::names::Names;
 use crate::policy::fitness::Unfit;
 use crate::policy::{Code, Moment};
 
-/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
-/// slot are renewed there, and no map says so.
+/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there, where its
+/// leases are renewed, and no map says so.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// Time without an answer of a node that is known, before others have taken the place of all: longer than most failovers.
+/// Time without an answer of a known node, before others have taken the place of all: longer than most failovers.
 const OTHERS_AFTER: Duration = Duration::from_secs(60);
 
 impl Machine {
@@ -46,12 +46,12 @@ impl Machine {
         }));
     }
 
-    /// A server is connected to that names these nodes, if they have names. Whether others have taken the place of all.
+    /// A server is met that names these nodes, if any. Whether others have taken the place of all.
     ///
     /// # Errors
     ///
-    /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one. It would
-    /// serve all slots as its own.
+    /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one, and would
+    /// serve all slots.
     pub(super) fn check_node(&mut self, named: Option<Vec<NodeId>>) -> Result<bool, Fault> {
         let Some(routes) = &mut self.routes else { return Ok(false) };
         match named {
@@ -65,8 +65,7 @@ impl Machine {
         Ok(routes.is_anew)
     }
 
-    /// Whether these are the nodes, as a server says that is perhaps none: one is known, or else none that is known has
-    /// answered for long enough.
+    /// Whether these are the nodes, as a server says that may be none: one is known, or none that is has answered for long.
     pub(crate) fn are_nodes(&mut self, named: &[NodeId], now: Moment) -> bool {
         let is_met = self.links.iter().any(Link::is_ready);
         let Some(routes) = &mut self.routes else { return true };

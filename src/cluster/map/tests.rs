@@ -61,7 +61,7 @@ fn nodes_are_known_by_their_ids_where_they_have_any() {
         array([slot.clone(), slot, called(&master), called("short"), called(&replica)])
     };
     let map = from_slots([slots(1), slots(2)]).unwrap();
-    assert_eq!(map.nodes(), [[b'1'; 40], [b'2'; 40]]);
+    assert_eq!(map.nodes, [[b'1'; 40], [b'2'; 40]]);
     let without = array([range(0, 0, node(text("a"), 1))]);
     for (reply, expected) in
         [(array([slots(1)]), Some(2)), (array([]), Some(0)), (without, None), (text("none"), None)]
