@@ -85,14 +85,13 @@ impl Map {
     }
 }
 
-/// How much is in it: all of it would be unreadable.
+/// All of it would be unreadable.
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Map({} slots of {} masters)", self.covered(), self.masters.len())
     }
 }
 
-/// A map in the making.
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
@@ -118,7 +117,7 @@ impl MapBuilder {
         let first = number(first).ok_or(malformed)?;
         let last = number(last).ok_or(malformed)?;
         let slots = usize::from(first)..=usize::from(last);
-        // Checked before the master is kept: each costs a slot, so there are never more than slots.
+        // Each master that is kept costs a slot, so there are never more.
         let range = self.owners.get(slots).filter(|range| !range.is_empty()).ok_or(malformed)?;
         let Some(master) = master else {
             return Ok(());
@@ -167,8 +166,8 @@ pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)
 }
 
-/// Where a node listens; none where it has no port. One whose name the answering node does not know
-/// is at its address, where that is said, or else at the host that answered.
+/// Where a node listens; none where it has no port. One whose name is not known is at its address, where that is said, or
+/// else at the host that answered.
 fn place(
     host: &Frame,
     ip: Option<&Frame>,

@@ -33,7 +33,7 @@ use super::ids::LeaseId;
 use super::lease::{Has, Lease};
 use super::link::Link;
 #[cfg(any(test, feature = "cluster"))]
-use super::routing::NodeId;
+use super::routing::Nodes;
 use super::session::{CLIENT_NAME, Fault, Login, Sighting, Step};
 use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{Facts, SECTIONS, Standing, Unfit, is_of_sentinel, run_id, warnings};
@@ -85,9 +85,8 @@ pub(crate) struct Handshake {
     /// A step was answered. The clock may not have moved since the write.
     is_greeted: bool,
     is_replica: bool,
-    /// The nodes of its Cluster that the server names, where it is asked and answers.
     #[cfg(any(test, feature = "cluster"))]
-    pub(super) nodes: Option<Vec<NodeId>>,
+    pub(super) nodes: Nodes,
     /// All before the scripts is proved.
     is_sealed: bool,
     /// It asks for the login and the database alone, and nothing is proved.

@@ -16,7 +16,7 @@ use super::ids::LeaseId;
 use super::kind::{Kind, Question, Words};
 use super::lease::{Has, Lease, Phase, Replica};
 use super::link::{Link, State};
-use super::routing::{NodeId, Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
+use super::routing::{NodeId, Nodes, Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
 use super::rules::share_a_node;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
@@ -46,13 +46,13 @@ impl Machine {
         }));
     }
 
-    /// A server is met that names these nodes, if any. Whether others have taken the place of all.
+    /// A server is met that names these. Whether others have taken the place of all.
     ///
     /// # Errors
     ///
     /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one, and would
     /// serve all slots.
-    pub(super) fn check_node(&mut self, named: Option<Vec<NodeId>>) -> Result<bool, Fault> {
+    pub(super) fn check_node(&mut self, named: Nodes) -> Result<bool, Fault> {
         let Some(routes) = &mut self.routes else { return Ok(false) };
         match named {
             Some(named) if routes.nodes.is_empty() => routes.nodes = named,

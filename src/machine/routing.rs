@@ -59,6 +59,8 @@ pub(super) struct Pieces {
 
 /// What a server is called, wherever it is.
 pub(crate) type NodeId = [u8; 40];
+/// Those that a server names, if they have names.
+pub(crate) type Nodes = Option<Vec<NodeId>>;
 
 /// Which link serves which slot.
 pub(super) struct Routes {
