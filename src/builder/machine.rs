@@ -10,6 +10,8 @@ use super::assembly::Servers as Targets;
 #[cfg(feature = "blocking")]
 use crate::blocking;
 use crate::clock;
+#[cfg(feature = "cluster")]
+use crate::cluster::map::nodes_of;
 use crate::driver::Servers;
 #[cfg(feature = "sentinel")]
 use crate::driver::service::Service;
@@ -104,8 +106,11 @@ impl Builder {
         };
         let settings = self.machine_settings(quorum, rules, info_if_allowed);
         #[cfg(feature = "cluster")]
-        let settings =
-            if is_cluster { Settings { limits: OF_LISTS, ..settings } } else { settings };
+        let settings = if is_cluster {
+            Settings { limits: OF_LISTS, nodes_of: Some(nodes_of), ..settings }
+        } else {
+            settings
+        };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         #[cfg_attr(
@@ -156,6 +161,8 @@ impl Builder {
             rules,
             info_if_allowed,
             limits: LIMITS,
+            #[cfg(any(test, feature = "cluster"))]
+            nodes_of: None,
             flight_max: FLIGHT_MAX,
             scripts: scripts::of_locks(extra::SCRIPTS),
             #[cfg(any(test, feature = "scriptless"))]

@@ -18,6 +18,8 @@ pub struct Map {
     /// For each slot an index of `masters`, or [`NOBODY`].
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
+    /// The ids of all nodes, as [`nodes_of`] reads them.
+    pub(crate) nodes: Vec<[u8; 40]>,
 }
 
 /// Why a reply gives no map.
@@ -45,12 +47,11 @@ pub enum BadMap {
 }
 
 impl Map {
-    /// Reads the reply to `CLUSTER SLOTS` that came from `responder`.
+    /// Reads the reply to `CLUSTER SLOTS` that came from `responder`. A range whose master has no port is left out.
     ///
     /// # Errors
     ///
-    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer. A
-    /// range whose master has no port is left out.
+    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
         let mut map = MapBuilder::default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
@@ -64,67 +65,33 @@ impl Map {
             let master = place(host, ip, port, responder)?;
             map.give(first, last, master.as_ref())?;
         }
-        map.finish()
-    }
-
-    /// Reads the reply to `CLUSTER SHARDS` that came from `responder`, for a client that uses TLS
-    /// or does not.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::from_slots`]. A shard none of whose masters is up is left out.
-    pub fn from_shards(reply: &Frame, responder: &HostPort, tls: bool) -> Result<Self, BadMap> {
-        let mut map = MapBuilder::default();
-        for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
-            let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            let master = master_of_shard(nodes, responder, tls)?;
-            for range in slots.chunks(2) {
-                let [first, last] = range else {
-                    return Err(BadMap::Malformed("range of slots"));
-                };
-                map.give(first, last, master.as_ref())?;
-            }
-        }
-        map.finish()
+        map.finish(nodes_of(reply).unwrap_or_default())
     }
 
     /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
-    #[must_use]
     pub fn owner_of(&self, slot: u16) -> Option<usize> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NOBODY).then_some(owner.into())
     }
 
-    /// The master that serves a slot; none where the node named none that can be reached, or where
-    /// there is no such slot.
-    #[cfg(any(test, fuzzing))]
-    #[must_use]
-    pub fn master_of(&self, slot: u16) -> Option<&HostPort> {
-        self.masters.get(self.owner_of(slot)?)
-    }
-
     /// The masters, each once.
-    #[must_use]
     pub fn masters(&self) -> &[HostPort] {
         &self.masters
     }
 
     /// How many slots have a master.
-    #[must_use]
     pub fn covered(&self) -> usize {
         self.owners.iter().filter(|owner| **owner != NOBODY).count()
     }
 }
 
-/// How much is in it: all of it would be unreadable.
+/// All of it would be unreadable.
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Map({} slots of {} masters)", self.covered(), self.masters.len())
     }
 }
 
-/// A map in the making.
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
@@ -150,7 +117,7 @@ impl MapBuilder {
         let first = number(first).ok_or(malformed)?;
         let last = number(last).ok_or(malformed)?;
         let slots = usize::from(first)..=usize::from(last);
-        // Checked before the master is kept: each costs a slot, so there are never more than slots.
+        // Each master that is kept costs a slot, so there are never more.
         let range = self.owners.get(slots).filter(|range| !range.is_empty()).ok_or(malformed)?;
         let Some(master) = master else {
             return Ok(());
@@ -176,11 +143,11 @@ impl MapBuilder {
         }
     }
 
-    fn finish(self) -> Result<Map, BadMap> {
+    fn finish(self, nodes: Vec<[u8; 40]>) -> Result<Map, BadMap> {
         if self.masters.is_empty() {
             return Err(BadMap::Empty);
         }
-        Ok(Map { owners: self.owners, masters: self.masters })
+        Ok(Map { owners: self.owners, masters: self.masters, nodes })
     }
 }
 
@@ -188,39 +155,19 @@ fn index_of(index: usize) -> u16 {
     u16::try_from(index).expect("there are at most as many masters as slots")
 }
 
-/// The first of a shard's masters that is up, or else one that is loading: while a failover is
-/// settling, the shard also lists the master that failed.
-fn master_of_shard(
-    nodes: &[Frame],
-    responder: &HostPort,
-    tls: bool,
-) -> Result<Option<HostPort>, BadMap> {
-    let mut loading = None;
-    for node in nodes {
-        let text = |name| node.field(name).and_then(Frame::as_bytes).map(AsRef::as_ref);
-        if text("role").ok_or(BadMap::Malformed("node"))? != b"master" {
-            continue;
-        }
-        let is_online = match text("health").ok_or(BadMap::Malformed("node"))? {
-            b"online" => true,
-            b"loading" => false,
-            _ => continue,
-        };
-        // A node that offers no port of this kind cannot be reached.
-        let port = node.field(if tls { "tls-port" } else { "port" });
-        let ip = node.field("ip");
-        let host = node.field("endpoint").or(ip).ok_or(BadMap::Malformed("node"))?;
-        let place = port.map(|port| place(host, ip, port, responder)).transpose()?.flatten();
-        if is_online && place.is_some() {
-            return Ok(place);
-        }
-        loading = loading.or(place);
-    }
-    Ok(loading)
+/// The ids of the nodes in a reply to `CLUSTER SLOTS`; nothing where they have none, or it is no list.
+pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
+    let ranges = list(reply)?;
+    let nodes = ranges.iter().filter_map(list).flat_map(|range| range.iter().skip(2));
+    let id = |node| list(node)?.get(2)?.as_bytes()?[..].try_into().ok();
+    let mut ids: Vec<_> = nodes.filter_map(id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    (ranges.is_empty() || !ids.is_empty()).then_some(ids)
 }
 
-/// Where a node listens; none where it has no port of the kind asked for. One whose name the answering node does not know
-/// is at its address, where that is said, or else at the host that answered.
+/// Where a node listens; none where it has no port. One whose name is not known is at its address, where that is said, or
+/// else at the host that answered.
 fn place(
     host: &Frame,
     ip: Option<&Frame>,

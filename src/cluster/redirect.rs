@@ -26,7 +26,6 @@ pub enum Kind {
 
 impl Redirect {
     /// Reads the text of an error that `asked` gave, without its `-`; none where it is no redirect.
-    #[must_use]
     pub fn parse(text: &[u8], asked: &HostPort) -> Option<Self> {
         let mut words = text.split(|&byte| byte == b' ');
         let kind = match words.next()? {

@@ -4,7 +4,6 @@
 pub const SLOTS: usize = 16_384;
 
 /// The slot of a key: the CRC16 (XMODEM) of its hash tag, or of all of it, modulo [`SLOTS`].
-#[must_use]
 pub fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(hashed_part(key)) & 0x3FFF
 }

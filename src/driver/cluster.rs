@@ -2,10 +2,8 @@
 //!
 //! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
 //! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway: soon while a
-//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none of
-//! them knows the seeds, for ever: all that are known may be gone, and the seeds' names lead to others.
-//!
-//! Source: "Redirection and resharding" in the Redis Cluster specification.
+//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none
+//! answers the seeds, for ever: all nodes may be gone, and the seeds lead to others.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -30,9 +28,10 @@ use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-use crate::net::refusal::Code;
+use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
+use crate::policy::fitness::Unfit;
 use crate::race::{next, timeout};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
@@ -45,16 +44,13 @@ const ASKS_AT_ONCE_MAX: u32 = 200;
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
-/// What a node is asked, one after the other, and the right to that: before Redis 7 a server names the whole command. The
-/// first is deprecated, and may be gone one day.
-const QUESTIONS: [(&str, [&[u8]; 2], &str); 2] = [
-    ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots"),
-    ("CLUSTER SHARDS", [b"CLUSTER", b"SHARDS"], "+cluster|shards"),
-];
+/// What a node is asked, and the right to that: before Redis 7 a server names the whole command.
+const QUESTION: (&str, [&[u8]; 2], &str) =
+    ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots");
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// A node that could not say the map, and why.
+/// A node that gave no map, and why.
 type Unheard = (String, Reason);
 
 /// What asks for the map.
@@ -156,46 +152,56 @@ impl Keeper {
         })
     }
 
-    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
-    /// seed that is down is waited for only there, and keeps nobody from the others.
+    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once, so that
+    /// one that is down keeps nobody from the others.
     fn look_up(&self) -> BoxFuture<'_, Result<(), Vec<Unheard>>> {
         Box::pin(self.ask_all())
     }
 
     async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
-        let (mut unheard, mut found) = (Vec::new(), None);
+        let (mut unheard, mut is_found) = (Vec::new(), false);
         let links = self.links(&|machine, link| machine.serves(link));
         // Not the same one first each time, which may be cut off from the others.
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
         for at in 0..links.len() {
             let link = links[by_chance.wrapping_add(at) % links.len()];
-            match self.ask(link, self.settings.timeout).await {
-                Ok(map) => {
-                    found = Some(map);
-                    break;
-                }
-                Err(why) => unheard.push(why),
-            }
+            let Err(why) = self.ask(link, self.settings.timeout).await else {
+                is_found = true;
+                break;
+            };
+            unheard.push(why);
         }
-        let seeds = if found.is_some() { &[] } else { &self.servers.endpoints[..] };
+        let seeds = if is_found { &[] } else { &self.servers.endpoints[..] };
         let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
         let before = unheard.len();
         while let Some(answer) = next(&mut asked).await {
-            match answer {
-                Ok(map) => {
-                    found = Some(map);
-                    break;
-                }
-                Err(why) => unheard.push(why),
-            }
+            let Err(why) = answer else {
+                is_found = true;
+                break;
+            };
+            unheard.push(why);
         }
         drop(asked);
         self.nodes.note_refused(unheard.iter().find_map(refusal));
-        let map = found.ok_or_else(|| unheard.split_off(before))?;
-        if let Some(driver) = self.driver.upgrade() {
-            driver.with(|machine, now| route(machine, &map, now));
+        if is_found { Ok(()) } else { Err(unheard.split_off(before)) }
+    }
+
+    /// Has the machine follow a map: of a node, or of a server that may be none.
+    fn follow(
+        &self,
+        asked: String,
+        found: Result<Map, Reason>,
+        is_node: bool,
+    ) -> Result<(), Unheard> {
+        let routed = found.map(|map| {
+            let route = |driver: Arc<Shared>| driver.with(|it, now| route(it, &map, is_node, now));
+            self.driver.upgrade().is_some_and(route)
+        });
+        match routed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((asked, Reason::Unfit(Unfit::NoNode))),
+            Err(why) => Err((asked, why)),
         }
-        Ok(())
     }
 
     /// The links of which this is so.
@@ -204,9 +210,8 @@ impl Keeper {
         driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
     }
 
-    /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
-    /// leases, over another connection.
-    fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<Map, Unheard>> {
+    /// Asks a seed over its link, once that is connected; over another connection where there is none, or it is unfit.
+    fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<(), Unheard>> {
         let address = seed.address.to_string();
         let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
@@ -221,12 +226,12 @@ impl Keeper {
                 }
             }
             let found = self.servers.map_of(seed, self.settings, None).await;
-            found.map_err(|why| (address, why))
+            self.follow(address, found, false)
         })
     }
 
     /// Asks over a link, and waits for each answer so long.
-    fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
+    fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<(), Unheard>> {
         Box::pin(async move {
             let Self { driver, servers, settings, .. } = self;
             // As the nodes call it, and not where it is reached: one that does not know its host is called so.
@@ -235,7 +240,7 @@ impl Keeper {
             let endpoint = driver.upgrade().map(endpoint).ok_or_else(gone)?;
             let over = Some(Over { driver, link, within });
             let found = servers.map_of(&endpoint, *settings, over).await;
-            found.map_err(|why| (endpoint.address.to_string(), why))
+            self.follow(endpoint.address.to_string(), found, true)
         })
     }
 }
@@ -280,11 +285,7 @@ impl Over<'_> {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not say.
+    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached; or why it gives none.
     pub(crate) fn map_of<'a>(
         &'a self,
         node: &'a Endpoint,
@@ -292,60 +293,43 @@ impl Servers {
         over: Option<Over<'a>>,
     ) -> BoxFuture<'a, Result<Map, Reason>> {
         Box::pin(async move {
-            let mut interview = match over {
-                Some(_) => None,
-                None => Some(self.interview(&self.reach(node.clone()), settings, &[]).await?),
-            };
-            for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
-                let reply = match (&over, &mut interview) {
-                    (Some(over), _) => over.reply(question).await,
-                    (None, Some(interview)) => interview.ask_one(question, settings.timeout).await,
-                    (None, None) => Err(Reason::Unexpected),
-                };
-                if let Some(map) = read(number, reply, node)? {
-                    return Ok(map);
+            let reply = match over {
+                Some(over) => over.reply(&QUESTION.1).await,
+                None => {
+                    let node = self.reach(node.clone());
+                    let mut interview = self.interview(&node, settings, &[]).await?;
+                    let replies = interview.ask(&[&QUESTION.1], settings.timeout).await;
+                    let reply =
+                        replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
+                    match reply.error() {
+                        Some(text) => Err(Reason::Refused(ServerError::new(text))),
+                        None => Ok(reply),
+                    }
                 }
-            }
-            Err(Reason::Unexpected)
+            };
+            read(reply, node)
         })
     }
 }
 
-/// What a node says to one of the questions; none where it does not know the first.
-fn read(
-    question: usize,
-    reply: Result<Frame, Reason>,
-    asked: &Endpoint,
-) -> Result<Option<Map>, Reason> {
-    let is_first = question == 0;
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(Reason::Refused(error)) if is_first && error.code() == Code::Unsupported => {
-            return Ok(None);
+/// What a node says.
+fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
+    let reply = reply.map_err(|why| match why {
+        Reason::Refused(error) => {
+            let error = error.lacking(QUESTION.2.to_owned());
+            Reason::NoConnection(OpenError::Refused { step: QUESTION.0, error })
         }
-        Err(Reason::Refused(error)) => {
-            let (step, right) = (QUESTIONS[question].0, QUESTIONS[question].2);
-            let error = error.lacking(right.to_owned());
-            return Err(Reason::NoConnection(OpenError::Refused { step, error }));
-        }
-        Err(why) => return Err(why),
-    };
+        why => why,
+    })?;
     let Address::Tcp { host, port } = &asked.address else { return Err(Reason::Unexpected) };
-    let responder = HostPort::new(host, *port);
-    let map = match is_first {
-        true => Map::from_slots(&reply, &responder),
-        false => Map::from_shards(&reply, &responder, asked.tls),
-    };
-    let no_map = |why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string()));
-    map.map(Some).map_err(no_map)
+    let map = Map::from_slots(&reply, &HostPort::new(host, *port));
+    map.map_err(|why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string())))
 }
 
 /// That a node has refused to say it.
 fn refusal((asked, why): &Unheard) -> Option<String> {
     match why {
-        Reason::NoConnection(OpenError::Refused { step, error })
-            if QUESTIONS.iter().any(|question| question.0 == *step) =>
-        {
+        Reason::NoConnection(OpenError::Refused { step, error }) if *step == QUESTION.0 => {
             Some(format!("{asked}: {error}"))
         }
         _ => None,

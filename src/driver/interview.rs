@@ -18,7 +18,7 @@ use crate::machine::{Fault as Broken, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-#[cfg(any(feature = "cluster", feature = "examine"))]
+#[cfg(feature = "examine")]
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
 
@@ -130,25 +130,6 @@ impl Interview {
         let now = clock::now();
         commands.iter().for_each(|words| self.opened.handshake.ask(words, now));
         self.replies(Some(commands.len()), within)
-    }
-
-    /// The reply to one question.
-    ///
-    /// # Errors
-    ///
-    /// Why there is none, or which error it is.
-    #[cfg(feature = "cluster")]
-    pub(super) async fn ask_one(
-        &mut self,
-        words: &[&[u8]],
-        within: Duration,
-    ) -> Result<Frame, Reason> {
-        let reply = self.ask(&[words], within).await.map_err(Reason::NoReply)?.pop();
-        let reply = reply.ok_or(Reason::Unexpected)?;
-        match reply.error() {
-            Some(text) => Err(Reason::Refused(ServerError::new(text))),
-            None => Ok(reply),
-        }
     }
 
     fn replies(

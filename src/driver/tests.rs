@@ -84,6 +84,7 @@ pub(super) fn parts(
         }),
         info_if_allowed: &OF_ONE,
         limits: LIMITS,
+        nodes_of: None,
         flight_max: Duration::from_secs(60),
         scripts: crate::scripts::of_locks(&[]),
         scriptless: None,

@@ -17,10 +17,14 @@ fn redirect(error: &[u8], asked: &str) -> Option<Redirect> {
     Some(Redirect { slot: told.slot, to, is_lasting: told.kind == Kind::Moved })
 }
 
-/// The machine asks for keys as this map says.
-pub(crate) fn route(machine: &mut Machine, map: &Map, now: Moment) {
+/// The machine asks as this map says: of a node, or else if it believes that.
+pub(crate) fn route(machine: &mut Machine, map: &Map, is_node: bool, now: Moment) -> bool {
+    if !is_node && !machine.are_nodes(&map.nodes, now) {
+        return false;
+    }
     let masters: Vec<String> = map.masters().iter().map(ToString::to_string).collect();
-    machine.route(&masters, &|slot| map.owner_of(slot), now);
+    machine.route(&masters, &map.nodes, &|slot| map.owner_of(slot), now);
+    true
 }
 
 #[cfg(test)]

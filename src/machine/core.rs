@@ -43,6 +43,9 @@ pub(crate) struct Settings {
     pub(crate) info_if_allowed: &'static [&'static str],
     /// The most that a reply may be.
     pub(crate) limits: Limits,
+    /// Servers are nodes that know one another: reads the reply to `CLUSTER SLOTS`.
+    #[cfg(any(test, feature = "cluster"))]
+    pub(crate) nodes_of: Option<fn(&Frame) -> super::routing::Nodes>,
     /// From the sending of a command to the last time at which a server may run it.
     pub(crate) flight_max: Duration,
     pub(crate) scripts: Scripts,

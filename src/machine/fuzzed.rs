@@ -128,7 +128,7 @@ impl Fuzzed {
         let masters = ["0", "1", "2"].map(String::from);
         let some = &masters[..1 + usize::from(how & 3) % 3];
         let owner_of = |slot: u16| Some(usize::from(how >> (2 + slot % 4)) % 3);
-        bench.machine.route(some, &owner_of, bench.now);
+        bench.machine.route(some, &[], &owner_of, bench.now);
     }
 
     /// The server does what it was asked until now, or says that another holds the lock, that it is out of order, or that

@@ -1,7 +1,8 @@
 //! What is said on a new connection before the first question: one write, so that a connection costs one round trip
 //! after the dial.
 //!
-//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, INFO, SELECT, a seal, SCRIPT LOAD of every script, and another seal.
+//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, INFO, in a Cluster CLUSTER SLOTS, SELECT, a seal, SCRIPT LOAD of every
+//! script, and another seal.
 //! Those that do not know HELLO say so in words of their own, or close the connection. So RESP2 is spoken instead, once,
 //! whatever HELLO is refused by: with a second write, or on a second connection. But an authentication error is what it
 //! says, and so is "not now".
@@ -31,6 +32,8 @@ use super::core::{Effect, Machine, Settings};
 use super::ids::LeaseId;
 use super::lease::{Has, Lease};
 use super::link::Link;
+#[cfg(any(test, feature = "cluster"))]
+use super::routing::Nodes;
 use super::session::{CLIENT_NAME, Fault, Login, Sighting, Step};
 use super::talk::{Reply, Talk, To};
 use crate::policy::fitness::{Facts, SECTIONS, Standing, Unfit, is_of_sentinel, run_id, warnings};
@@ -82,9 +85,8 @@ pub(crate) struct Handshake {
     /// A step was answered. The clock may not have moved since the write.
     is_greeted: bool,
     is_replica: bool,
-    /// Whether the server has said that it is a node of a Cluster, or none.
     #[cfg(any(test, feature = "cluster"))]
-    pub(super) is_node: Option<bool>,
+    pub(super) nodes: Nodes,
     /// All before the scripts is proved.
     is_sealed: bool,
     /// It asks for the login and the database alone, and nothing is proved.
@@ -115,7 +117,7 @@ impl Handshake {
             is_greeted: false,
             is_replica: false,
             #[cfg(any(test, feature = "cluster"))]
-            is_node: None,
+            nodes: None,
             is_sealed: false,
             #[cfg(any(test, feature = "_interviews"))]
             is_bare: false,
@@ -231,6 +233,10 @@ impl Handshake {
         for (section, _) in sections {
             say(Step::Info(section), &[b"INFO", section.as_bytes()]);
         }
+        #[cfg(any(test, feature = "cluster"))]
+        if !is_bare && settings.nodes_of.is_some() {
+            say(Step::Slots, &[b"CLUSTER", b"SLOTS"]);
+        }
         if login.database != 0 {
             say(Step::Select, &[b"SELECT", &Decimal::new(login.database.into())]);
         }
@@ -258,6 +264,10 @@ impl Handshake {
                 }
                 // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
                 (Step::SetName | Step::SetLibrary, _) => {}
+                #[cfg(any(test, feature = "cluster"))]
+                (Step::Slots, code @ (Code::Permission | Code::Unsupported | Code::Other)) => {
+                    self.nodes = (code == Code::Other).then(Vec::new);
+                }
                 // What it was to prove, the last seal has proved, or another that stands for that.
                 (Step::Seal | Step::Last, _) => {}
                 // The first call sends the script itself.
@@ -283,12 +293,12 @@ impl Handshake {
                 self.talk.is_resp3 = matches!(hello, Frame::Map(_));
                 let field = |name| hello.field(name).and_then(Frame::as_bytes);
                 self.is_replica = field("role").is_some_and(|it| it == "replica" || it == "slave");
-                #[cfg(any(test, feature = "cluster"))]
-                {
-                    self.is_node = field("mode").map(|mode| mode == "cluster");
-                }
             }
             (Step::Load | Step::Last, _) => {}
+            #[cfg(any(test, feature = "cluster"))]
+            (Step::Slots, slots) => {
+                self.nodes = self.settings.nodes_of.and_then(|nodes_of| nodes_of(slots));
+            }
             (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {}
             (Step::Info(_), Frame::Bulk(text) | Frame::Verbatim { text, .. }) => {
                 self.info.push_str(&String::from_utf8_lossy(text));

@@ -35,6 +35,10 @@ pub(super) fn is_gone(is_heard: bool) -> bool {
     real::is_gone(is_heard) || Mutant::GoneIsBelievedUnsure.is_on()
 }
 
+pub(super) fn share_a_node<T: PartialEq>(some: &[T], others: &[T]) -> bool {
+    real::share_a_node(some, others) || Mutant::AnyClusterIsOurs.is_on()
+}
+
 pub(super) fn is_proved(is_its: bool) -> bool {
     real::is_proved(is_its) || Mutant::DrawnWithoutProof.is_on()
 }
@@ -99,7 +103,8 @@ mod tests {
 
     use crate::machine::fuzzed::drive;
     use crate::machine::lease::Phase;
-    use crate::machine::tests::{Bench, acquire, error};
+    use crate::machine::tests::{Bench, ROUTING, acquire, error, greeting, settings};
+    use crate::machine::{Login, Settings};
     use crate::policy::mutants::{self, Mutant};
 
     /// Whether a request is still open behind an error that no other reply has proved.
@@ -118,6 +123,26 @@ mod tests {
         let is_open = is_open_behind_an_error();
         mutants::set(None);
         assert!(!is_open);
+    }
+
+    /// Whether a server serves at the address of a node that names no node of the Cluster.
+    fn is_another_cluster_served() -> bool {
+        let nodes_of = |_: &_| Some(vec![[b'2'; 40]]);
+        let mut bench = Bench::new(1, Settings { nodes_of: Some(nodes_of), ..settings(1) });
+        bench.machine.routes_by(ROUTING);
+        bench.machine.route(&["0".into()], &[[b'1'; 40]], &|_| Some(0), bench.now);
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench.machine.serves(0)
+    }
+
+    #[test]
+    fn a_node_of_another_cluster_does_not_serve() {
+        assert!(!is_another_cluster_served());
+        mutants::set(Some(Mutant::AnyClusterIsOurs));
+        let is_served = is_another_cluster_served();
+        mutants::set(None);
+        assert!(is_served);
     }
 
     #[test]

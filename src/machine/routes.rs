@@ -16,16 +16,19 @@ use super::ids::LeaseId;
 use super::kind::{Kind, Question, Words};
 use super::lease::{Has, Lease, Phase, Replica};
 use super::link::{Link, State};
-use super::routing::{Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
+use super::routing::{NodeId, Nodes, Pieces, Redirect, Routed, Routes, Routing, SLOTS, UNKNOWN};
+use super::rules::share_a_node;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::names::Names;
 use crate::policy::fitness::Unfit;
 use crate::policy::{Code, Moment};
 
-/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there: leases in that
-/// slot are renewed there, and no map says so.
+/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there, where its
+/// leases are renewed, and no map says so.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+/// Time without an answer of a known node, before others have taken the place of all: longer than most failovers.
+const OTHERS_AFTER: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
@@ -33,19 +36,50 @@ impl Machine {
     pub(crate) fn routes_by(&mut self, routing: Routing) {
         let links = vec![UNKNOWN; SLOTS];
         self.command.slot_of = Some(routing.slot_of);
-        self.routes = Some(Box::new(Routes { routing, links, is_known: false, has_nodes: false }));
+        self.routes = Some(Box::new(Routes {
+            routing,
+            links,
+            is_known: false,
+            nodes: Vec::new(),
+            others_since: None,
+            is_anew: false,
+        }));
     }
 
+    /// A server is met that names these. Whether others have taken the place of all.
+    ///
     /// # Errors
     ///
-    /// A server that is no node has come to the address of one: it would never say that a slot is not its own.
-    pub(super) fn check_node(&mut self, is_node: Option<bool>) -> Result<(), Fault> {
-        let Some(routes) = &mut self.routes else { return Ok(()) };
-        routes.has_nodes |= is_node == Some(true);
-        match is_node {
-            Some(false) if routes.has_nodes => Err(Fault::Unfit(Unfit::NoNode)),
-            _ => Ok(()),
+    /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one, and would
+    /// serve all slots.
+    pub(super) fn check_node(&mut self, named: Nodes) -> Result<bool, Fault> {
+        let Some(routes) = &mut self.routes else { return Ok(false) };
+        match named {
+            Some(named) if routes.nodes.is_empty() => routes.nodes = named,
+            Some(named) if !share_a_node(&routes.nodes, &named) => {
+                return Err(Fault::Unfit(Unfit::NoNode));
+            }
+            _ => {}
         }
+        routes.others_since = None;
+        Ok(routes.is_anew)
+    }
+
+    /// Whether these are the nodes, as a server says that may be none: one is known, or none that is has answered for long.
+    pub(crate) fn are_nodes(&mut self, named: &[NodeId], now: Moment) -> bool {
+        let is_met = self.links.iter().any(Link::is_ready);
+        let Some(routes) = &mut self.routes else { return true };
+        let has_ids = !named.is_empty() && !routes.nodes.is_empty();
+        if has_ids && !share_a_node(&routes.nodes, named) {
+            let since = routes.others_since.filter(|_| !is_met).unwrap_or(now);
+            routes.others_since = Some(since);
+            if now.since(since) < OTHERS_AFTER {
+                return false;
+            }
+            routes.is_anew = true;
+        }
+        routes.others_since = None;
+        true
     }
 
     /// Whether there is a map.
@@ -73,10 +107,11 @@ impl Machine {
         self.routes.as_ref().is_some_and(|routes| routes.links.iter().any(serves))
     }
 
-    /// The map: the addresses of servers, and which of them has a slot.
+    /// The map: the addresses of servers, the names of all nodes, and which of those servers has a slot.
     pub(crate) fn route(
         &mut self,
         masters: &[String],
+        named: &[NodeId],
         owner_of: &dyn Fn(u16) -> Option<usize>,
         now: Moment,
     ) {
@@ -85,6 +120,9 @@ impl Machine {
             of_masters.push(self.link_at(master, now).map_or(UNKNOWN, number));
         }
         let Some(routes) = &mut self.routes else { return };
+        if !named.is_empty() {
+            routes.nodes = named.to_vec();
+        }
         let mut links = vec![UNKNOWN; SLOTS];
         for (slot, link) in (0..).zip(&mut links) {
             let owner = owner_of(slot).and_then(|at| of_masters.get(at));

@@ -3,6 +3,7 @@
 use super::kind::{Kind, Question};
 use super::link::REPEATS_MAX;
 use super::talk::What;
+use crate::policy::Moment;
 
 type Spell = fn(Question<'_>, What, usize);
 
@@ -56,14 +57,23 @@ pub(super) struct Pieces {
     pub(super) spell: Spell,
 }
 
+/// What a server is called, wherever it is.
+pub(crate) type NodeId = [u8; 40];
+/// Those that a server names, if they have names.
+pub(crate) type Nodes = Option<Vec<NodeId>>;
+
 /// Which link serves which slot.
 pub(super) struct Routes {
     pub(super) routing: Routing,
     /// For each slot a link, or [`UNKNOWN`].
     pub(super) links: Vec<u16>,
     pub(super) is_known: bool,
-    /// A server has said that it is a node: those of some services never do.
-    pub(super) has_nodes: bool,
+    /// All, as one of them has said last; none where they have no names.
+    pub(super) nodes: Vec<NodeId>,
+    /// Since when others alone are heard of.
+    pub(super) others_since: Option<Moment>,
+    /// They have taken the place of all.
+    pub(super) is_anew: bool,
 }
 
 impl Routed {

@@ -52,6 +52,12 @@ pub(super) fn is_proved(is_its: bool) -> bool {
     is_its
 }
 
+/// Whether servers that name these nodes are of one Cluster.
+#[cfg(any(test, feature = "cluster"))]
+pub(super) fn share_a_node<T: PartialEq>(some: &[T], others: &[T]) -> bool {
+    some.iter().any(|node| others.contains(node))
+}
+
 /// Since when a reply is waited for: nothing else that comes is a sign of life.
 pub(super) fn waited_since(sent_at: Moment, _now: Moment) -> Moment {
     sent_at

@@ -26,6 +26,9 @@ pub(crate) enum Step {
     SetName,
     SetLibrary,
     Select,
+    /// Which nodes it knows.
+    #[cfg(any(test, feature = "cluster"))]
+    Slots,
     /// Of this section.
     Info(&'static str),
     /// What is said before the scripts is proved.
@@ -46,6 +49,8 @@ impl Step {
                 "SELECT (the database in the URL; a Cluster has only 0, unless it is Valkey's and has \
                  cluster-databases)"
             }
+            #[cfg(any(test, feature = "cluster"))]
+            Self::Slots => "CLUSTER SLOTS",
             Self::Info(_) => "INFO",
             Self::Seal | Self::Last => "ECHO",
             Self::Load => "SCRIPT LOAD",

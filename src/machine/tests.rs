@@ -81,6 +81,7 @@ pub(super) fn settings(servers: usize) -> Settings {
         rules: None,
         info_if_allowed: &["server"],
         limits: LIMITS,
+        nodes_of: None,
         flight_max: Duration::from_secs(60),
         scripts: scripts(),
         #[cfg(any(test, feature = "scriptless"))]

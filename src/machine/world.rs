@@ -315,7 +315,7 @@ impl Machine {
     /// Why the server may not vote on this connection.
     fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
         #[cfg(any(test, feature = "cluster"))]
-        self.check_node(greeted.is_node)?;
+        let is_anew = self.check_node(greeted.nodes)?;
         let Handshake { talk, info, .. } = greeted;
         self.generations = self.generations.wrapping_add(1);
         self.links[server].adopt(talk, self.generations);
@@ -338,6 +338,8 @@ impl Machine {
         self.renews_again(server, now);
         #[cfg(any(test, feature = "sentinel"))]
         let is_another_run = self.takes_over(server, now) || is_another_run;
+        #[cfg(any(test, feature = "cluster"))]
+        let is_another_run = is_another_run || is_anew;
         if is_another_run {
             self.look_for_leases(server, now);
         }

@@ -89,7 +89,8 @@ impl fmt::Display for Unfit {
                  independent servers",
             ),
             Self::NoNode => f.write_str(
-                "no node, though a Cluster has it in its map: wait for the failover to end, or see what CLUSTER NODES says",
+                "no node of the Cluster that has it in its map: wait for the failover to end (for a minute, if the \
+                 Cluster is a new one), or see what CLUSTER NODES says",
             ),
             Self::Sentinel => {
                 f.write_str("a Sentinel, which has no locks: give redis-sentinel://host:port/service")

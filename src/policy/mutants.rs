@@ -75,6 +75,7 @@ pub(crate) enum Mutant {
     PassedOnBeyondWhatIsAside,
     LastRefusalSpeaksForAll,
     SlotIsForgotten,
+    AnyClusterIsOurs,
     WorkedOnBesideAnother,
     ResultLastsForATtl,
     AcceptedIsForgottenAtAPromise,

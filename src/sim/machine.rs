@@ -75,6 +75,7 @@ fn settings(servers: usize) -> Settings {
         }),
         info_if_allowed: &["server"],
         limits: LIMITS,
+        nodes_of: None,
         flight_max: Duration::from_secs(5),
         scripts: crate::scripts::of_locks(&[]),
         scriptless: None,

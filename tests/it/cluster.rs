@@ -6,6 +6,7 @@ mod corners;
 mod halfway;
 mod hung;
 mod mapped;
+mod strangers;
 
 use std::time::Duration;
 

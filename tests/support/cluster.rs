@@ -293,6 +293,15 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
+    /// Starts a new node at the address of one that was killed and forgotten: a master without slots, which all know.
+    pub async fn replace(&mut self, node: usize) {
+        let port = self[node].port();
+        let new = Node::start(&self.builder.clone().port(port));
+        self.answering().for_each(|other| new.meet(other));
+        self.nodes[node] = new;
+        self.wait_until("the new node is known", || self.know_each_other() && self.is_ok()).await;
+    }
+
     /// Makes the others forget a node; for a minute they will not be told of it again. The node
     /// itself goes on as it was, and a master's replicas refuse to forget it.
     pub fn forget(&self, node: usize) {

@@ -161,7 +161,7 @@ fn where_a_lock_and_its_counter_are_at_two_servers_its_holder_extends_it() {
         bench.answer(server, |command| vec![other(command)]);
     }
     let serves = |_| Some(0);
-    bench.machine.route(&["0".into(), "1".into()], &serves, bench.now);
+    bench.machine.route(&["0".into(), "1".into()], &[], &serves, bench.now);
     let id = acquire(&mut bench, b"a");
     bench.answer(0, answer);
     assert!(is_granted(&mut bench, id));
@@ -283,7 +283,7 @@ fn nodes(owner_of: fn(u16) -> Option<usize>) -> Bench {
         bench.dial(server, Login::default());
         bench.answer(server, |command| vec![other(command)]);
     }
-    bench.machine.route(&["0".into(), "1".into()], &owner_of, bench.now);
+    bench.machine.route(&["0".into(), "1".into()], &[], &owner_of, bench.now);
     for server in 0..2 {
         bench.answer(server, answer);
     }
@@ -305,7 +305,7 @@ fn one_that_waits_in_the_queue_of_a_node_that_has_lost_its_slots_comes_back() {
     assert!(bench.machine.entry_must_look(id, 0, bench.now), "as it has lapsed");
     assert!(bench.machine.entry(id).is_some() && bench.machine.links[0].met.waiting == [id]);
     bench.answer(0, answer);
-    bench.machine.route(&["0".into(), "1".into()], &|_| Some(1), bench.now);
+    bench.machine.route(&["0".into(), "1".into()], &[], &|_| Some(1), bench.now);
     bench.pass(Duration::from_secs(1));
     bench.answer(0, answer);
     assert!(bench.machine.entry_must_look(id, 0, bench.now));

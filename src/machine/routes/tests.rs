@@ -1,4 +1,5 @@
 mod once;
+mod others;
 mod unmet;
 
 use std::task::{Context, Poll, Waker};
@@ -6,12 +7,11 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
-use super::super::ids::CallId;
-use super::super::link::REPEATS_MAX;
 use super::super::tests::{
     Bench, ROUTING, acquire, bulk, error, greeting, request, settings, stamp, text,
 };
 use super::super::{Alone, Call, FENCED, Grace, Login, Means, Options, Said};
+use super::super::{ids::CallId, link::REPEATS_MAX};
 use super::*;
 use crate::policy::{Bounds, End, LeaseState, Retry, Term, Wait};
 use crate::scripts::REIGN;
@@ -56,7 +56,7 @@ fn routed() -> Bench {
 
 /// The map: two servers, as the third has no slots.
 fn lead(bench: &mut Bench, owner_of: fn(u16) -> Option<usize>) {
-    bench.machine.route(&["0".into(), "1".into()], &owner_of, bench.now);
+    bench.machine.route(&["0".into(), "1".into()], &[], &owner_of, bench.now);
     bench.effects.append(bench.machine.take_effects());
 }
 
@@ -391,7 +391,7 @@ fn what_is_held_and_what_is_owed_go_with_their_slots() {
     assert!(bench.machine.state(held).is_some_and(LeaseState::is_held));
     assert_eq!(bench.machine.len(), 1);
     // Its address may be another server's by now, which would be told the password.
-    bench.machine.route(&["1".into()], &|_| Some(0), bench.now);
+    bench.machine.route(&["1".into()], &[], &|_| Some(0), bench.now);
     bench.machine.take_effects().clear();
     bench.effects.clear();
     bench.pass(Duration::from_secs(60));

@@ -67,19 +67,3 @@ fn one_of_two_locks_is_refused_where_the_server_that_nobody_knew_is_not_there_in
     bench.pass(bench.machine.settings().timeout);
     assert_eq!(granted(&mut bench, id), Some(false));
 }
-
-/// Those of some services never say that they are nodes.
-#[test]
-fn a_server_that_says_that_it_is_no_node_is_refused_once_another_has_said_that_it_is_one() {
-    let mut bench = routed();
-    let mut is_met = |mode| {
-        bench.machine.disconnected(0, Fault::Closed, bench.now);
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| match &command[0][..] {
-            b"HELLO" => vec![Frame::Map([(bulk("mode"), bulk(mode))].into())],
-            _ => vec![greeting(command, "")],
-        });
-        bench.machine.serves(0)
-    };
-    assert!(is_met("standalone") && is_met("cluster") && !is_met("standalone"));
-}
