@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::task::coop::{Unconstrained, unconstrained};
-use tokio::time::{Sleep, sleep};
+use tokio::task::coop::unconstrained;
+use tokio::time::sleep;
 
 use crate::box_future::BoxFuture;
 
@@ -59,15 +59,18 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
+/// Ready once a time is over.
+pub(crate) type Rings = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
 /// On the heap, as it is needed where something is waited for. Looked at whatever its task has done before: a future that is
 /// never out of work does not keep it from ringing.
 #[inline(never)]
-pub(crate) fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
+pub(crate) fn timer(limit: Duration) -> Rings {
     Box::pin(unconstrained(sleep(limit)))
 }
 
 #[inline(never)]
-fn has_rung(timer: &mut Pin<Box<Unconstrained<Sleep>>>, context: &mut Context<'_>) -> bool {
+fn has_rung(timer: &mut Rings, context: &mut Context<'_>) -> bool {
     timer.as_mut().poll(context).is_ready()
 }
 

@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::sleep;
 
 use super::aside::Aside;
 use super::nodes::Nodes;
@@ -33,7 +32,7 @@ use crate::net::reason::Reason;
 use crate::net::refusal::Code;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
-use crate::race::{next, timeout};
+use crate::race::{next, timeout, timer};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
 const ASK_EVERY: Duration = Duration::from_secs(30);
@@ -109,8 +108,8 @@ impl Shared {
 impl Keeper {
     /// Of the Cluster that the servers are, if they are one.
     pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
-        let (servers, settings) =
-            (Arc::new(driver.servers.clone()), driver.look(|machine| *machine.settings()));
+        let servers = Arc::clone(&driver.servers);
+        let settings = driver.look(|machine| *machine.settings());
         let nodes = servers.nodes.clone()?;
         Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
     }
@@ -133,7 +132,7 @@ impl Keeper {
     async fn keep(self) {
         let mut asked_missing = 0;
         loop {
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+            timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(every) = self.ask_every(&mut asked_missing) else { return };
             let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
@@ -164,34 +163,28 @@ impl Keeper {
 
     async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
         let (mut unheard, mut found) = (Vec::new(), None);
-        let links = self.links(&|machine, link| machine.serves(link));
+        let mut links = self.links(&|machine, link| machine.serves(link));
         // Not the same one first each time, which may be cut off from the others.
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
-        for at in 0..links.len() {
-            let link = links[by_chance.wrapping_add(at) % links.len()];
-            match self.ask(link, self.settings.timeout).await {
-                Ok(map) => {
-                    found = Some(map);
-                    break;
-                }
-                Err(why) => unheard.push(why),
+        let mut asked = Vec::new();
+        let mut before = None;
+        while found.is_none() {
+            if before.is_none() && links.is_empty() {
+                before = Some(unheard.len());
+                self.servers.endpoints.iter().for_each(|seed| asked.push(self.ask_seed(seed)));
+            } else if before.is_none() {
+                let link = links.swap_remove(by_chance % links.len());
+                asked.push(self.ask(link, self.settings.timeout));
             }
-        }
-        let seeds = if found.is_some() { &[] } else { &self.servers.endpoints[..] };
-        let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
-        let before = unheard.len();
-        while let Some(answer) = next(&mut asked).await {
-            match answer {
-                Ok(map) => {
-                    found = Some(map);
-                    break;
-                }
-                Err(why) => unheard.push(why),
+            match next(&mut asked).await {
+                Some(Ok(map)) => found = Some(map),
+                Some(Err(why)) => unheard.push(why),
+                None => break,
             }
         }
         drop(asked);
         self.nodes.note_refused(unheard.iter().find_map(refusal));
-        let map = found.ok_or_else(|| unheard.split_off(before))?;
+        let map = found.ok_or_else(|| unheard.split_off(before.unwrap_or(0)))?;
         if let Some(driver) = self.driver.upgrade() {
             driver.with(|machine, now| route(machine, &map, now));
         }
@@ -248,7 +241,11 @@ pub(crate) struct Over<'a> {
 }
 
 impl Over<'_> {
-    async fn reply(&self, question: &[&[u8]]) -> Result<Frame, Reason> {
+    fn reply<'a>(&'a self, question: &'a [&[u8]]) -> BoxFuture<'a, Result<Frame, Reason>> {
+        Box::pin(self.replied(question))
+    }
+
+    async fn replied(&self, question: &[&[u8]]) -> Result<Frame, Reason> {
         let Self { driver, link, within } = *self;
         let question = Call {
             script: None,
@@ -298,11 +295,11 @@ impl Servers {
             };
             for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
                 let reply = match (&over, &mut interview) {
-                    (Some(over), _) => over.reply(question).await,
-                    (None, Some(interview)) => interview.ask_one(question, settings.timeout).await,
-                    (None, None) => Err(Reason::Unexpected),
+                    (Some(over), _) => over.reply(question),
+                    (None, Some(interview)) => interview.ask_one(question, settings.timeout),
+                    (None, None) => break,
                 };
-                if let Some(map) = read(number, reply, node)? {
+                if let Some(map) = read(number, reply.await, node)? {
                     return Ok(map);
                 }
             }

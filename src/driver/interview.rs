@@ -138,17 +138,20 @@ impl Interview {
     ///
     /// Why there is none, or which error it is.
     #[cfg(feature = "cluster")]
-    pub(super) async fn ask_one(
+    pub(super) fn ask_one(
         &mut self,
         words: &[&[u8]],
         within: Duration,
-    ) -> Result<Frame, Reason> {
-        let reply = self.ask(&[words], within).await.map_err(Reason::NoReply)?.pop();
-        let reply = reply.ok_or(Reason::Unexpected)?;
-        match reply.error() {
-            Some(text) => Err(Reason::Refused(ServerError::new(text))),
-            None => Ok(reply),
-        }
+    ) -> BoxFuture<'_, Result<Frame, Reason>> {
+        let asked = self.ask(&[words], within);
+        Box::pin(async move {
+            let reply = asked.await.map_err(Reason::NoReply)?.pop();
+            let reply = reply.ok_or(Reason::Unexpected)?;
+            match reply.error() {
+                Some(text) => Err(Reason::Refused(ServerError::new(text))),
+                None => Ok(reply),
+            }
+        })
     }
 
     fn replies(

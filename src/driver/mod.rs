@@ -71,7 +71,7 @@ pub(crate) const STALL: Duration = Duration::from_millis(10);
 /// What handles and the task share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    servers: Servers,
+    servers: Arc<Servers>,
     meter: Arc<Meter>,
     holds: Holds,
     /// A caller may be on another runtime, or on none.
@@ -399,6 +399,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         follower: None,
     };
     let (state, runtime) = (Mutex::new(state), Handle::current());
+    let servers = Arc::new(servers);
     let shared = Arc::new(Shared { state, servers, meter, holds: Holds::default(), runtime });
     let task = Task {
         shared: Arc::downgrade(&shared),

@@ -13,8 +13,6 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known, untold};
 use self::sentinel::{Sentinel, Way};
@@ -32,7 +30,7 @@ use crate::net::limits::OF_LISTS;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
-use crate::race::{next, race, timeout};
+use crate::race::{next, race, timeout, timer};
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -83,7 +81,7 @@ impl Watch {
     /// Of the service that a driver's servers are.
     pub(crate) fn of(watched: Watched, driver: &Arc<Shared>) -> Self {
         let Watched { sentinels, service: name, template } = watched;
-        let servers = Arc::new(driver.servers.clone());
+        let servers = Arc::clone(&driver.servers);
         let service = servers.service.clone().expect("they are one");
         let settings = driver.look(|machine| *machine.settings());
         let way = Arc::new(Way { servers, settings: Settings { limits: OF_LISTS, ..settings } });
@@ -107,7 +105,7 @@ impl Watch {
                     self.go_over(driver, &found);
                     break;
                 }
-                sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+                timer(ASK_GAP.delay(0, clock::random_bits())).await;
             }
             let following = clock::spawn(self.follow(Arc::downgrade(driver)));
             driver.lock().follower = Some(Aside(following.abort_handle()));
@@ -138,7 +136,7 @@ impl Watch {
     /// there.
     async fn follow(mut self, driver: Weak<Shared>) {
         loop {
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+            timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(serves) = driver.upgrade().map(|it| it.look(|machine| machine.serves(0)))
             else {
                 return;

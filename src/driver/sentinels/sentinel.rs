@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::sleep;
 
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -25,6 +24,7 @@ use crate::net::transport::Address;
 #[cfg(feature = "credentials")]
 use crate::policy::RELOGIN;
 use crate::policy::{Backoff, Moment, Word};
+use crate::race::timer;
 #[cfg(feature = "credentials")]
 use crate::race::{First, race};
 
@@ -171,7 +171,7 @@ impl Sentinel {
             }
             poll_fn(|context| self.poll_tried(context)).await;
             match self.state {
-                State::Down(until, _) => sleep(until.since(clock::now())).await,
+                State::Down(until, _) => timer(until.since(clock::now())).await,
                 _ => return,
             }
         }
@@ -241,7 +241,7 @@ impl Way {
     ) -> BoxFuture<'static, Box<Interview>> {
         Box::pin(async move {
             loop {
-                sleep(at.since(clock::now())).await;
+                timer(at.since(clock::now())).await;
                 if let Ok(interview) = self.meet(sentinel.clone()).await {
                     return interview;
                 }
