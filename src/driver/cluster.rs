@@ -267,7 +267,7 @@ impl Over<'_> {
             None => Poll::Pending,
         });
         match timeout(within, pin!(called)).await {
-            Ok((link, called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &called),
+            Ok((link, mut called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &mut called),
             Err(_) => {
                 asked.is_late = true;
                 Err(Reason::NoReply(Fault::Timeout(within)))

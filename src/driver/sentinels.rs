@@ -201,7 +201,9 @@ impl Watch {
         let mut lines = Vec::new();
         for sentinel in &self.sentinels {
             let address = &sentinel.endpoint.address;
-            sentinel.refused().for_each(|error| lines.push(format!("{address}: {error}")));
+            for error in sentinel.refused() {
+                lines.push(format!("{address}: {error}"));
+            }
         }
         lines
     }

@@ -95,8 +95,10 @@ impl Sentinel {
     }
 
     /// What it refuses, for want of a right.
-    pub(super) fn refused(&self) -> impl Iterator<Item = ServerError> {
-        untold(self.answers().unwrap_or_default()).chain(self.unsaid.clone())
+    pub(super) fn refused(&self) -> Vec<ServerError> {
+        let mut refused = untold(self.answers().unwrap_or_default());
+        refused.extend(self.unsaid.clone());
+        refused
     }
 
     /// What it says of a service.
@@ -257,19 +259,24 @@ fn is_mute(answers: &[Frame]) -> bool {
 }
 
 /// What one that answers so refuses to tell, with the right that the user lacks.
-pub(crate) fn untold(answers: &[Frame]) -> impl Iterator<Item = ServerError> {
+pub(crate) fn untold(answers: &[Frame]) -> Vec<ServerError> {
     let is_told = |channel: &str| {
         let is_it = |it: &Frame| it.as_bytes().is_some_and(|it| it == channel);
         let tells =
             |it: &Frame| matches!(it.value(), Frame::Push(items) if items.iter().any(is_it));
         answers.iter().any(tells)
     };
-    let untold = CHANNELS.into_iter().filter(move |channel| !is_told(channel));
-    answers.iter().filter_map(Frame::error).zip(untold).map(|(text, channel)| {
+    let (mut errors, mut untold) = (answers.iter().filter_map(Frame::error), Vec::new());
+    for channel in CHANNELS {
+        if is_told(channel) {
+            continue;
+        }
+        let Some(text) = errors.next() else { break };
         let error = ServerError::new(text);
         let lacks = error.is_about_channels();
-        if lacks { error.lacking(format!("&{channel}")) } else { error }
-    })
+        untold.push(if lacks { error.lacking(format!("&{channel}")) } else { error });
+    }
+    untold
 }
 
 /// What a Sentinel replies to `SENTINEL MASTER` and, from after it, to `GET-MASTER-ADDR-BY-NAME`.
