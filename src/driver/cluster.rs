@@ -142,14 +142,17 @@ impl Keeper {
 
     /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
     fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
-        let missing: Vec<bool> = self.driver.upgrade()?.look(|machine| {
-            let mut missing = machine.masters();
-            missing.retain(|link| !machine.serves(*link));
-            missing.into_iter().map(|link| machine.is_wanted(link)).collect()
+        let (mut is_missing, mut is_wanted) = (false, false);
+        self.driver.upgrade()?.look(|machine| {
+            for link in machine.masters() {
+                if !machine.serves(link) {
+                    (is_missing, is_wanted) = (true, is_wanted || machine.is_wanted(link));
+                }
+            }
         });
-        *asked_missing = if missing.is_empty() { 0 } else { asked_missing.saturating_add(1) };
-        Some(match missing.contains(&true) {
-            _ if missing.is_empty() => ASK_EVERY,
+        *asked_missing = if is_missing { asked_missing.saturating_add(1) } else { 0 };
+        Some(match is_wanted {
+            _ if !is_missing => ASK_EVERY,
             true if *asked_missing <= ASKS_AT_ONCE_MAX => Duration::ZERO,
             _ => ASK_EVERY_MISSING,
         })

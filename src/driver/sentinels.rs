@@ -85,11 +85,20 @@ impl Watch {
         let service = servers.service.clone().expect("they are one");
         let settings = driver.look(|machine| *machine.settings());
         let way = Arc::new(Way { servers, settings: Settings { limits: OF_LISTS, ..settings } });
-        let sentinel = |endpoint| Sentinel::new(endpoint, Arc::clone(&way));
-        let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
-        let mastership = Mastership::new(sentinels.len());
-        let (known, asked) = (Vec::new(), Vec::new());
-        Self { name, sentinels, known, mastership, asked, way, template, service }
+        let mut watch = Self {
+            name,
+            sentinels: Vec::new(),
+            known: Vec::new(),
+            mastership: Mastership::new(sentinels.len()),
+            asked: Vec::new(),
+            way,
+            template,
+            service,
+        };
+        for sentinel in sentinels {
+            watch.sentinels.push(Sentinel::new(sentinel, Arc::clone(&watch.way)));
+        }
+        watch
     }
 
     /// Finds the master by the Sentinels, and leads the one link there; and to each successor from then on, in a task that
@@ -189,9 +198,10 @@ impl Watch {
                 Step::Follow(successor) => return Ok(Finding::Found(successor)),
                 Step::Look(servers) => evidence.roles.extend(self.roles(&servers).await),
                 Step::AskForReplicas => {
-                    let replicas = self.sentinels.iter().flat_map(|it| &it.replicas);
-                    let number = |it: &Address| number(&mut self.known, it);
-                    evidence.replicas = Some(replicas.map(number).collect());
+                    let replicas = evidence.replicas.insert(Vec::new());
+                    for replica in self.sentinels.iter().flat_map(|it| &it.replicas) {
+                        replicas.push(number(&mut self.known, replica));
+                    }
                 }
             }
         }

@@ -156,11 +156,14 @@ impl Machine {
     fn lead_leases(&mut self, is_another: bool, now: Moment) {
         for id in self.all(&|_, _| true) {
             let Some(lease) = self.leases.get(id) else { continue };
-            let moved: Vec<usize> = (0..lease.replicas.len())
-                .filter(|at| is_another || lease.replicas[*at].routed.detours.0 != lease.round)
-                .filter(|at| !self.is_settling_at(lease, *at))
-                .filter(|at| self.link_of_slot(lease.replicas[*at].routed.slot) != lease.link(*at))
-                .collect();
+            let mut moved = Vec::new();
+            for (at, Replica { routed, .. }) in lease.replicas.iter().enumerate() {
+                let may = is_another || routed.detours.0 != lease.round;
+                let is_elsewhere = self.link_of_slot(routed.slot) != lease.link(at);
+                if may && is_elsewhere && !self.is_settling_at(lease, at) {
+                    moved.push(at);
+                }
+            }
             for at in moved {
                 self.lead(id, at, now);
             }

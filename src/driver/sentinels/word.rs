@@ -48,8 +48,11 @@ pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
 
 /// Reads the reply of `SENTINEL REPLICAS`.
 pub(crate) fn replicas(reply: &Frame) -> Vec<Address> {
-    let Frame::Array(replicas) = reply else { return Vec::new() };
-    replicas.iter().filter_map(address_in).collect()
+    let mut addresses = Vec::new();
+    if let Frame::Array(replicas) = reply {
+        replicas.iter().for_each(|replica| addresses.extend(address_in(replica)));
+    }
+    addresses
 }
 
 /// Reads the reply of `INFO replication`.
