@@ -142,6 +142,7 @@ mod family;
 mod fencing;
 mod fingerprint;
 mod guard;
+mod heaped;
 mod locker;
 mod machine;
 mod mutex;

@@ -49,6 +49,7 @@ use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
 use crate::clock;
+use crate::heaped::Heaped;
 use crate::machine::{Effect, Fault, Handshake, Machine};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -79,7 +80,7 @@ pub(crate) struct Shared {
 }
 
 /// What came of a dial: what reads the connection, what it has read and is no whole reply yet, and its handshake.
-type Dialled = Result<(ReadHalf, BytesMut, Handshake), Fault>;
+type Dialled = Result<(ReadHalf, BytesMut, Heaped<Handshake>), Fault>;
 
 struct State {
     machine: Machine,
@@ -456,7 +457,7 @@ impl Task {
             match dialled {
                 Ok((half, bytes, handshake)) => {
                     self.readers[link] = Some(Reader { half, bytes });
-                    state.machine.connected(link, handshake, now);
+                    state.machine.connected(link, handshake.into_inner(), now);
                 }
                 Err(fault) => state.machine.disconnected(link, fault, now),
             }

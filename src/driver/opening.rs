@@ -18,6 +18,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::error::FailureKind;
+use crate::heaped::Heaped;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -37,7 +38,7 @@ pub(crate) struct Opened<S> {
     pub(crate) socket: S,
     /// What was read and is no whole reply yet.
     pub(crate) bytes: BytesMut,
-    pub(crate) handshake: Handshake,
+    pub(crate) handshake: Heaped<Handshake>,
 }
 
 /// Why there is none: for the machine, and for people where the machine does not know.
@@ -215,7 +216,7 @@ impl Opening {
             true => Handshake::bare,
             _ => Handshake::new,
         };
-        let mut handshake = greet(*settings, login.clone(), ends_at, clock::now());
+        let mut handshake = Heaped::new(greet(*settings, login.clone(), ends_at, clock::now()));
         let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
         loop {
             let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
