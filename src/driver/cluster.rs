@@ -16,6 +16,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::aside::Aside;
+use super::interview::Interview;
 use super::nodes::Nodes;
 use super::{Servers, Shared};
 use crate::box_future::BoxFuture;
@@ -200,38 +201,37 @@ impl Keeper {
         driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
     }
 
-    /// Asks a seed over its link, once that is connected; where there is none any more, or the server is not fit for
-    /// leases, over another connection.
+    /// Asks a seed over its link, once that is connected.
     fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<Map, Unheard>> {
         let address = seed.address.to_string();
         let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
         });
-        Box::pin(async move {
-            if let Some(link) = link.first() {
-                // Its dial may hang while other links come back: the first one ends before, and says why.
-                let within = self.servers.connect_timeout + 3 * self.settings.timeout;
-                match self.ask(*link, within).await {
-                    Err((_, Reason::Unfit(_))) => {}
-                    answer => return answer,
-                }
-            }
-            let found = self.servers.map_of(seed, self.settings, None).await;
-            found.map_err(|why| (address, why))
-        })
+        // Its dial may hang while other links come back: the first one ends before, and says why.
+        let within = self.servers.connect_timeout + 3 * self.settings.timeout;
+        self.ask_at(seed.clone(), link.first().copied(), within)
     }
 
     /// Asks over a link, and waits for each answer so long.
     fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
+        let driver = self.driver.upgrade();
+        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+        let endpoint = driver.map(|it| it.look(|machine| self.servers.endpoint(link, machine)));
+        self.ask_at(endpoint.unwrap_or_else(|| self.servers.endpoints[0].clone()), Some(link), within)
+    }
+
+    /// Asks a node over its link, where it has one.
+    fn ask_at(
+        &self,
+        node: Endpoint,
+        link: Option<usize>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Map, Unheard>> {
+        let Self { driver, servers, settings, .. } = self;
+        let over = link.map(|link| Over { driver, link, within });
         Box::pin(async move {
-            let Self { driver, servers, settings, .. } = self;
-            // As the nodes call it, and not where it is reached: one that does not know its host is called so.
-            let endpoint = |driver: Arc<Shared>| driver.look(|it| servers.endpoint(link, it));
-            let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
-            let endpoint = driver.upgrade().map(endpoint).ok_or_else(gone)?;
-            let over = Some(Over { driver, link, within });
-            let found = servers.map_of(&endpoint, *settings, over).await;
-            found.map_err(|why| (endpoint.address.to_string(), why))
+            let found = servers.map_of(&node, *settings, over).await;
+            found.map_err(|why| (node.address.to_string(), why))
         })
     }
 }
@@ -280,7 +280,8 @@ impl Over<'_> {
 }
 
 impl Servers {
-    /// Asks a node for the map, over a link or over a connection of its own, where the node is reached.
+    /// Asks a node for the map: over a link; where there is none, or the server is not fit for leases, over a connection of
+    /// its own, where the node is reached.
     ///
     /// # Errors
     ///
@@ -289,21 +290,26 @@ impl Servers {
         &'a self,
         node: &'a Endpoint,
         settings: Settings,
-        over: Option<Over<'a>>,
+        mut over: Option<Over<'a>>,
     ) -> BoxFuture<'a, Result<Map, Reason>> {
         Box::pin(async move {
-            let mut interview = match over {
-                Some(_) => None,
-                None => Some(self.interview(&self.reach(node.clone()), settings, &[]).await?),
-            };
-            for (number, (_, question, _)) in QUESTIONS.iter().enumerate() {
-                let reply = match (&over, &mut interview) {
+            let (mut interview, mut number) = (None::<Box<Interview>>, 0);
+            while let Some((_, question, _)) = QUESTIONS.get(number) {
+                let asked = match (&over, &mut interview) {
                     (Some(over), _) => over.reply(question),
                     (None, Some(interview)) => interview.ask_one(question, settings.timeout),
-                    (None, None) => break,
+                    (None, none) => {
+                        let node = self.reach(node.clone());
+                        *none = Some(self.interview(&node, settings, &[]).await?);
+                        continue;
+                    }
                 };
-                if let Some(map) = read(number, reply.await, node)? {
-                    return Ok(map);
+                match asked.await {
+                    Err(Reason::Unfit(_)) if over.is_some() => over = None,
+                    reply => match read(number, reply, node)? {
+                        Some(map) => return Ok(map),
+                        None => number += 1,
+                    },
                 }
             }
             Err(Reason::Unexpected)
