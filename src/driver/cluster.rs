@@ -217,7 +217,11 @@ impl Keeper {
         let driver = self.driver.upgrade();
         // As the nodes call it, and not where it is reached: one that does not know its host is called so.
         let endpoint = driver.map(|it| it.look(|machine| self.servers.endpoint(link, machine)));
-        self.ask_at(endpoint.unwrap_or_else(|| self.servers.endpoints[0].clone()), Some(link), within)
+        self.ask_at(
+            endpoint.unwrap_or_else(|| self.servers.endpoints[0].clone()),
+            Some(link),
+            within,
+        )
     }
 
     /// Asks a node over its link, where it has one.

@@ -419,8 +419,8 @@ impl Machine {
         let script = match reply.to {
             #[cfg(any(test, feature = "_calls"))]
             To::Call(id) => {
-                let script = self.calls.get_mut(id).and_then(|call| call.question.script);
-                script.map_or("", |script| script.text)
+                let call = self.calls.get_mut(id);
+                call.and_then(|call| call.question.script()).map_or("", |script| script.text)
             }
             _ => self.settings.scripts.of_error(text.as_bytes()),
         };
