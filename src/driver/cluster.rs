@@ -24,13 +24,13 @@ use crate::clock;
 use crate::cluster::host_port::HostPort;
 use crate::cluster::map::{BadMap, Map};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, Report};
+use crate::error::{Error, Report, ServerReport};
 use crate::extra::cluster::route;
 use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-use crate::net::refusal::Code;
+use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::race::{next, timeout, timer};
@@ -54,8 +54,8 @@ const QUESTIONS: [(&str, [&[u8]; 2], &str); 2] = [
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// A node that could not say the map, and why.
-type Unheard = (String, Reason);
+/// What is told of a node that could not say the map; and how it has refused that, if it has.
+type Unheard = (ServerReport, Option<String>);
 
 /// What asks for the map.
 pub(crate) struct Keeper {
@@ -122,7 +122,7 @@ impl Keeper {
     /// What each of the seeds says, or each of the masters.
     pub(crate) fn begin(self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.look_up().await.map_err(unmet)?;
+            self.look_up().await.map_err(Error::connect)?;
             driver.meet_one().await.map_err(Error::connect)?;
             let keeping = clock::spawn(self.keep());
             driver.lock().follower = Some(Aside(keeping.abort_handle()));
@@ -144,7 +144,7 @@ impl Keeper {
     /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
     fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
         let (mut is_missing, mut is_wanted) = (false, false);
-        self.driver.upgrade()?.look(|machine| {
+        let is_there = look(&self.driver, &mut |machine| {
             for link in machine.masters() {
                 if !machine.serves(link) {
                     (is_missing, is_wanted) = (true, is_wanted || machine.is_wanted(link));
@@ -152,7 +152,7 @@ impl Keeper {
             }
         });
         *asked_missing = if is_missing { asked_missing.saturating_add(1) } else { 0 };
-        Some(match is_wanted {
+        is_there.then_some(match is_wanted {
             _ if !is_missing => ASK_EVERY,
             true if *asked_missing <= ASKS_AT_ONCE_MAX => Duration::ZERO,
             _ => ASK_EVERY_MISSING,
@@ -161,34 +161,37 @@ impl Keeper {
 
     /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
     /// seed that is down is waited for only there, and keeps nobody from the others.
-    fn look_up(&self) -> BoxFuture<'_, Result<(), Vec<Unheard>>> {
+    fn look_up(&self) -> BoxFuture<'_, Result<(), Report>> {
         Box::pin(self.ask_all())
     }
 
-    async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
-        let (mut unheard, mut found) = (Vec::new(), None);
+    async fn ask_all(&self) -> Result<(), Report> {
+        let (mut servers, mut refused, mut found) = (Vec::new(), None, None);
         let mut links = self.links(&|machine, link| machine.serves(link));
         // Not the same one first each time, which may be cut off from the others.
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
-        let mut asked = Vec::new();
-        let mut before = None;
+        let (mut asked, mut are_seeds) = (Vec::new(), false);
         while found.is_none() {
-            if before.is_none() && links.is_empty() {
-                before = Some(unheard.len());
+            if !are_seeds && links.is_empty() {
+                are_seeds = true;
+                servers.clear();
                 self.servers.endpoints.iter().for_each(|seed| asked.push(self.ask_seed(seed)));
-            } else if before.is_none() {
+            } else if !are_seeds {
                 let link = links.swap_remove(by_chance % links.len());
                 asked.push(self.ask(link, self.settings.timeout));
             }
             match next(&mut asked).await {
                 Some(Ok(map)) => found = Some(map),
-                Some(Err(why)) => unheard.push(why),
+                Some(Err((why, refusal))) => {
+                    servers.push(why);
+                    refused = refused.or(refusal);
+                }
                 None => break,
             }
         }
         drop(asked);
-        self.nodes.note_refused(unheard.iter().find_map(refusal));
-        let map = found.ok_or_else(|| unheard.split_off(before.unwrap_or(0)))?;
+        self.nodes.note_refused(refused);
+        let map = found.ok_or(Report { servers })?;
         if let Some(driver) = self.driver.upgrade() {
             driver.with(|machine, now| route(machine, &map, now));
         }
@@ -197,8 +200,11 @@ impl Keeper {
 
     /// The links of which this is so.
     fn links(&self, is_it: &dyn Fn(&Machine, usize) -> bool) -> Vec<usize> {
-        let Some(driver) = self.driver.upgrade() else { return Vec::new() };
-        driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
+        let mut links = Vec::new();
+        look(&self.driver, &mut |machine| {
+            links.extend((0..machine.links()).filter(|link| is_it(machine, *link)));
+        });
+        links
     }
 
     /// Asks a seed over its link, once that is connected.
@@ -214,14 +220,10 @@ impl Keeper {
 
     /// Asks over a link, and waits for each answer so long.
     fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<Map, Unheard>> {
-        let driver = self.driver.upgrade();
+        let mut node = self.servers.endpoints[0].clone();
         // As the nodes call it, and not where it is reached: one that does not know its host is called so.
-        let endpoint = driver.map(|it| it.look(|machine| self.servers.endpoint(link, machine)));
-        self.ask_at(
-            endpoint.unwrap_or_else(|| self.servers.endpoints[0].clone()),
-            Some(link),
-            within,
-        )
+        look(&self.driver, &mut |machine| node = self.servers.endpoint(link, machine));
+        self.ask_at(node, Some(link), within)
     }
 
     /// Asks a node over its link, where it has one.
@@ -235,7 +237,11 @@ impl Keeper {
         let over = link.map(|link| Over { driver, link, within });
         Box::pin(async move {
             let found = servers.map_of(&node, *settings, over).await;
-            found.map_err(|why| (node.address.to_string(), why))
+            found.map_err(|why| {
+                let address = node.address.to_string();
+                let refusal = refusal(&why).map(|error| format!("{address}: {error}"));
+                (why.of_server(address), refusal)
+            })
         })
     }
 }
@@ -269,9 +275,10 @@ impl Over<'_> {
         let id = driver.upgrade().map(begin).ok_or_else(gone)?;
         let mut asked = Asked { driver, id, is_late: false };
         // The task is ended with the driver.
-        let called = poll_fn(|context| match driver.upgrade() {
-            Some(driver) => driver.look(|machine| machine.poll_call(id, context)),
-            None => Poll::Pending,
+        let called = poll_fn(|context| {
+            let mut polled = Poll::Pending;
+            look(driver, &mut |machine| polled = machine.poll_call(id, context));
+            polled
         });
         match timeout(within, pin!(called)).await {
             Ok((link, mut called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &mut called),
@@ -350,19 +357,19 @@ fn read(
     map.map(Some).map_err(no_map)
 }
 
-/// That a node has refused to say it.
-fn refusal((asked, why): &Unheard) -> Option<String> {
+/// How a node has refused to say it, if it has.
+fn refusal(why: &Reason) -> Option<&ServerError> {
     match why {
         Reason::NoConnection(OpenError::Refused { step, error })
             if QUESTIONS.iter().any(|question| question.0 == *step) =>
         {
-            Some(format!("{asked}: {error}"))
+            Some(error)
         }
         _ => None,
     }
 }
 
-fn unmet(unheard: Vec<Unheard>) -> Error {
-    let servers = unheard.into_iter().map(|(server, reason)| reason.of_server(server));
-    Error::connect(Report { servers: servers.collect() })
+/// Looks at the machine, if the driver is there.
+fn look(driver: &Weak<Shared>, look: &mut dyn FnMut(&mut Machine)) -> bool {
+    driver.upgrade().map(|driver| driver.look(look)).is_some()
 }

@@ -122,6 +122,7 @@ impl Interview {
     /// # Cancel safety
     ///
     /// They are asked anyway, and their replies skipped.
+    #[inline(never)]
     pub(crate) fn ask(
         &mut self,
         commands: &[&[&[u8]]],

@@ -289,9 +289,10 @@ impl State {
     /// Makes room for links that the machine has made.
     #[cfg(feature = "cluster")]
     fn grow(&mut self) {
-        let count = self.machine.links();
-        self.wires.resize_with(count, Wire::default);
-        self.open_breakers.resize_with(count, || None);
+        while self.wires.len() < self.machine.links() {
+            self.wires.push(Wire::default());
+            self.open_breakers.push(None);
+        }
     }
 
     /// Nearly always there is nothing to do, or one caller to be woken.
@@ -449,7 +450,9 @@ impl Task {
     fn take_news_of(&mut self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
         let now = clock::now();
         #[cfg(feature = "cluster")]
-        self.readers.resize_with(state.wires.len(), || None);
+        while self.readers.len() < state.wires.len() {
+            self.readers.push(None);
+        }
         for link in mem::take(&mut state.closed) {
             self.readers[link] = None;
         }

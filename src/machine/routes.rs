@@ -111,20 +111,19 @@ impl Machine {
     /// The link to the server at this address, which is dialled from now on; none where there are too many.
     fn link_at(&mut self, address: &str, now: Moment) -> Option<usize> {
         let known = self.links.iter().position(|link| *link.address == *address);
-        if let Some(at) = known.or_else(|| self.links.iter().position(Link::is_let_go)) {
-            let link = &mut self.links[at];
-            if link.is_let_go() {
-                *link = Link::new(address.into(), now);
-                self.note(now);
-            }
+        let at = known.or_else(|| self.links.iter().position(Link::is_let_go));
+        let at = at.unwrap_or(self.links.len());
+        if self.links.get(at).is_some_and(|link| !link.is_let_go()) {
             return Some(at);
         }
-        if self.links.len() == SLOTS {
-            return None;
+        let link = Link::new(address.into(), now);
+        match self.links.get_mut(at) {
+            Some(free) => *free = link,
+            None if at == SLOTS => return None,
+            None => self.links.push(link),
         }
-        self.links.push(Link::new(address.into(), now));
         self.note(now);
-        Some(self.links.len() - 1)
+        Some(at)
     }
 
     /// Whether a lease has something to do with a server, or something is asked there.

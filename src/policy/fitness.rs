@@ -142,9 +142,11 @@ fn evicting(policy: &str) -> Option<Unfit> {
     (policy != "noeviction").then(|| Unfit::Evicts(policy.to_owned()))
 }
 
-fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+/// The value of a field of INFO.
+#[inline(never)]
+pub(crate) fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
-    info.split('\n').find_map(value).map(str::trim)
+    info.split('\n').find_map(value).map(str::trim_ascii)
 }
 
 impl Facts {
