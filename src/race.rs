@@ -84,7 +84,9 @@ pub(crate) fn all<'a, T: Send + 'a>(
 }
 
 /// What the first of them that is ready comes to, and leaves the others running; nothing, if there are none.
-pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
+pub(crate) fn next<T>(
+    running: &mut Vec<BoxFuture<'_, T>>,
+) -> impl Future<Output = Option<T>> + Unpin {
     poll_fn(|context| {
         for (place, future) in running.iter_mut().enumerate() {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -94,7 +96,6 @@ pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
         }
         if running.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     })
-    .await
 }
 
 /// The outputs of all, compiled once for all whose outputs are of one type.

@@ -169,7 +169,7 @@ impl Watch {
         let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
         let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
         let mut hearing: Vec<_> = self.sentinels.iter_mut().map(Sentinel::hear).collect();
-        let (rung, heard) = (pin!(self.service.wanted.notified()), pin!(next(&mut hearing)));
+        let (rung, heard) = (pin!(self.service.wanted.notified()), next(&mut hearing));
         let _ = timeout(every, race(rung, heard)).await;
     }
 
@@ -230,7 +230,7 @@ impl Watch {
         let mut late = None;
         while !are_agreed(&words) {
             let left = late.map_or(Duration::MAX, |late: Moment| late.since(clock::now()));
-            match timeout(left, pin!(next(&mut asked))).await {
+            match timeout(left, next(&mut asked)).await {
                 Ok(Some(Ok(word))) => words.push(Word {
                     master: number(&mut self.known, &word.master),
                     watched: number(&mut self.known, &word.watched),

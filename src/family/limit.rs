@@ -347,7 +347,7 @@ impl RateLimit {
             }));
             let is_last = order.peek().is_none();
             let soon = self.site.command_timeout() / SOON_SHARE;
-            let answered = match self.site.timeout(soon, pin!(next(&mut asked))).await {
+            let answered = match self.site.timeout(soon, next(&mut asked)).await {
                 Ok(answered) => answered,
                 Err(_) if is_last && refused.is_some() => None,
                 Err(_) => continue,
