@@ -33,7 +33,7 @@ use super::streams::Connector;
 use super::tls;
 use crate::clock;
 use crate::policy::Moment;
-use crate::policy::parts::parted;
+use crate::policy::parts::{has, parted};
 
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
@@ -77,7 +77,7 @@ impl PartialEq for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } if has(host, ":") => write!(f, "[{host}]:{port}"),
             Self::Tcp { host, port } => write!(f, "{host}:{port}"),
             #[cfg(unix)]
             Self::Unix { path } => write!(f, "{}", path.display()),

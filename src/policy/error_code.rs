@@ -39,7 +39,7 @@ impl Code {
     /// What this text says, also where it is the error of a command in a script.
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
-        match text.split(' ').next().unwrap_or_default() {
+        match parted(text, " ").map_or(text, |(word, _)| word) {
             "NOAUTH" | "WRONGPASS" | "DENIED" => Self::Auth,
             "NOPERM" => Self::Permission,
             "NOSCRIPT" => Self::NoScript,
