@@ -12,6 +12,7 @@ use bytes::{Buf, BytesMut};
 use super::threads::{park, spawn};
 use crate::clock;
 use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
+use crate::heaped::Heaped;
 use crate::machine::{Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -156,7 +157,8 @@ impl Dial {
     fn greet(&self, connect: impl Fn() -> io::Result<Socket>) -> Result<Opened<Socket>, Unopened> {
         let Self { login, settings, until, within, .. } = self;
         let mut socket = connect().map_err(OpenError::of_dial)?;
-        let mut handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
+        let handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
+        let mut handshake = Heaped::new(handshake);
         let (mut bytes, mut room) = (BytesMut::new(), [0; READ_BYTES]);
         loop {
             let left = handshake.ends_at().since(clock::now());

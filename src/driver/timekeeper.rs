@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
-use tokio::task::coop::Unconstrained;
 use tokio::time::{Sleep, sleep};
 
 use super::Shared;

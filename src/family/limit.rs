@@ -4,7 +4,6 @@
 //! asks them one after the other, from a random one on, until one of them has tokens, and the next already
 //! where one does not answer soon. So all of them together never give more than the whole, whichever are asked.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
