@@ -122,11 +122,17 @@ impl Watch {
         })
     }
 
+    /// Of the servers that are known, all but the first.
+    #[inline(never)]
+    fn forget_others(&mut self) {
+        self.asked.clear();
+        self.known.truncate(1);
+    }
+
     /// Leads the link to this server.
     fn go_over(&mut self, driver: &Arc<Shared>, found: &Successor<usize>) {
-        self.asked.clear();
         self.known.swap(0, found.master);
-        self.known.truncate(1);
+        self.forget_others();
         self.mastership.follow(&Successor { master: 0, ..*found });
         let master = self.endpoint(0);
         let now = clock::now();
@@ -190,8 +196,7 @@ impl Watch {
             match self.mastership.next(&evidence, clock::now()) {
                 // Of those that are known, the mastership has only the one that it follows.
                 Step::Stay => {
-                    self.asked.clear();
-                    self.known.truncate(1);
+                    self.forget_others();
                     return Ok(Finding::Unchanged);
                 }
                 Step::AskAgain => return Ok(Finding::Changing),
@@ -282,7 +287,7 @@ impl Way {
         within: Duration,
     ) -> BoxFuture<'static, (usize, Role, Option<Box<Interview>>)> {
         Box::pin(async move {
-            match timeout(within, pin!(self.said(known, endpoint))).await {
+            match timeout(within, self.said(known, endpoint)).await {
                 Ok(Ok((role, interview))) => (server, role, Some(interview)),
                 Ok(Err(why)) if why.is_refused_dial() => (server, Role::Refused, None),
                 _ => (server, Role::Silent, None),
@@ -291,27 +296,29 @@ impl Way {
     }
 
     /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-    async fn said(
+    fn said(
         &self,
         mut known: Option<Box<Interview>>,
         endpoint: Endpoint,
-    ) -> Result<(Role, Box<Interview>), Reason> {
-        loop {
-            let is_known = known.is_some();
-            let mut interview = match known.take() {
-                Some(interview) => interview,
-                None => {
-                    let met = self.servers.meet(endpoint.clone(), self.settings, &[]).await;
-                    met.map_err(|why| self.servers.unopened(&why))?
+    ) -> BoxFuture<'_, Result<(Role, Box<Interview>), Reason>> {
+        Box::pin(async move {
+            loop {
+                let is_known = known.is_some();
+                let mut interview = match known.take() {
+                    Some(interview) => interview,
+                    None => {
+                        let met = self.servers.meet(endpoint.clone(), self.settings, &[]).await;
+                        met.map_err(|why| self.servers.unopened(&why))?
+                    }
+                };
+                let question: [&[u8]; 2] = [b"INFO", b"replication"];
+                match interview.ask(&[&question], self.servers.dead_after).await {
+                    Ok(reply) => return Ok((word::role(&reply[0]), interview)),
+                    // Servers whose roles change end connections.
+                    Err(_) if is_known => {}
+                    Err(why) => return Err(Reason::NoReply(why)),
                 }
-            };
-            let question: [&[u8]; 2] = [b"INFO", b"replication"];
-            match interview.ask(&[&question], self.servers.dead_after).await {
-                Ok(reply) => return Ok((word::role(&reply[0]), interview)),
-                // Servers whose roles change end connections.
-                Err(_) if is_known => {}
-                Err(why) => return Err(Reason::NoReply(why)),
             }
-        }
+        })
     }
 }

@@ -19,10 +19,12 @@ impl Machine {
     pub(super) fn callers_hear(&mut self, happening: Happening<'_>, now: Moment) -> bool {
         match happening {
             Happening::Tried(server) => {
-                let is_it =
-                    |call: &UnderWay| call.server == server && matches!(call.state, State::Waiting);
-                let waiting = self.calls.all().filter(|(_, call)| is_it(call)).map(|(id, _)| id);
-                let waiting: Vec<CallId> = waiting.collect();
+                let mut waiting = Vec::new();
+                for (id, call) in self.calls.all() {
+                    if call.server == server && matches!(call.state, State::Waiting) {
+                        waiting.push(id);
+                    }
+                }
                 waiting.into_iter().for_each(|id| self.put_call(id, now));
             }
             Happening::Missed(server, id) => {

@@ -64,7 +64,13 @@ impl Machine {
         for link in self.routes.iter().flat_map(|routes| &routes.links) {
             serves.get_mut(usize::from(*link)).into_iter().for_each(|it| *it = true);
         }
-        (0..serves.len()).filter(|link| serves[*link]).collect()
+        let mut masters = Vec::new();
+        for (link, serves) in serves.into_iter().enumerate() {
+            if serves {
+                masters.push(link);
+            }
+        }
+        masters
     }
 
     /// Whether a link serves slots, by the map.

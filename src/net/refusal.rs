@@ -118,7 +118,7 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Said { code, text, lacking, is_sentinels } = &*self.0;
-        write!(f, "{}", Shown(text.trim_end()))?;
+        write!(f, "{}", Shown(text.trim_ascii_end()))?;
         match (lacking, code) {
             (Some(name), Code::Unscripted) => {
                 write!(f, "; no script may call {} on this server (docs/managed.md)", Shown(name))

@@ -121,11 +121,13 @@ pub(crate) struct Facts {
 }
 
 /// What is wrong but no reason to refuse the server, as far as INFO says.
-pub(crate) fn warnings(info: &str) -> impl Iterator<Item = Unfit> {
-    let evicts = find(info, "maxmemory_policy").and_then(evicting);
-    let forgets =
-        find(info, "aof_enabled").filter(|enabled| *enabled == "0").map(|_| Unfit::Forgets);
-    evicts.into_iter().chain(forgets)
+pub(crate) fn warnings(info: &str) -> Vec<Unfit> {
+    let mut warnings = Vec::new();
+    warnings.extend(find(info, "maxmemory_policy").and_then(evicting));
+    if find(info, "aof_enabled") == Some("0") {
+        warnings.push(Unfit::Forgets);
+    }
+    warnings
 }
 
 /// Which run of a server INFO is of, if it says so: another for each start.
