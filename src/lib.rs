@@ -142,7 +142,6 @@ mod family;
 mod fencing;
 mod fingerprint;
 mod guard;
-mod heaped;
 mod locker;
 mod machine;
 mod mutex;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 
 use super::threads::{park, spawn};
+use crate::box_future::Heaped;
 use crate::clock;
 use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
-use crate::heaped::Heaped;
 use crate::machine::{Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;

@@ -48,8 +48,8 @@ use tokio::time::Sleep;
 use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
+use crate::box_future::Heaped;
 use crate::clock;
-use crate::heaped::Heaped;
 use crate::machine::{Effect, Fault, Handshake, Machine};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
@@ -400,8 +400,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         #[cfg(any(feature = "cluster", feature = "sentinel"))]
         follower: None,
     };
-    let (state, runtime) = (Mutex::new(state), Handle::current());
-    let servers = Arc::new(servers);
+    let (state, runtime, servers) = (Mutex::new(state), Handle::current(), Arc::new(servers));
     let shared = Arc::new(Shared { state, servers, meter, holds: Holds::default(), runtime });
     let task = Task {
         shared: Arc::downgrade(&shared),

@@ -15,11 +15,10 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 
 use super::logins::log_in;
-use crate::box_future::BoxFuture;
+use crate::box_future::{BoxFuture, Heaped};
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::error::FailureKind;
-use crate::heaped::Heaped;
 use crate::machine::{Fault, Handshake, Login, Settings};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
