@@ -4,7 +4,7 @@
 //! large and seldom awaited is a plain function that returns one of these: the body is compiled once, and
 //! each part that awaits it carries a pointer.
 
-use std::mem::{ManuallyDrop, replace};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 
@@ -19,20 +19,16 @@ impl<T> Heaped<T> {
         Self(ManuallyDrop::new(Some(Box::new(value))))
     }
 
-    fn take(&mut self) -> Option<Box<T>> {
-        ManuallyDrop::into_inner(replace(&mut self.0, ManuallyDrop::new(None)))
-    }
-
     #[inline(never)]
     pub(crate) fn into_inner(mut self) -> T {
-        *self.take().expect("it is there")
+        *self.0.take().expect(PRESENT)
     }
 }
 
 impl<T> Drop for Heaped<T> {
     #[inline(never)]
     fn drop(&mut self) {
-        drop(self.take());
+        self.0.take();
     }
 }
 
@@ -40,12 +36,14 @@ impl<T> Deref for Heaped<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_ref().expect("it is there")
+        self.0.as_ref().expect(PRESENT)
     }
 }
 
 impl<T> DerefMut for Heaped<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().expect("it is there")
+        self.0.as_mut().expect(PRESENT)
     }
 }
+
+const PRESENT: &str = "it is there until it is dropped";

@@ -255,38 +255,39 @@ pub(crate) struct Over<'a> {
 
 impl Over<'_> {
     fn reply<'a>(&'a self, question: &'a [&[u8]]) -> BoxFuture<'a, Result<Frame, Reason>> {
-        Box::pin(self.replied(question))
-    }
-
-    async fn replied(&self, question: &[&[u8]]) -> Result<Frame, Reason> {
-        let Self { driver, link, within } = *self;
-        let question = Call {
-            script: None,
-            is_whole: false,
-            keys: question.iter().map(|&word| word.into()).collect(),
-            words: Box::default(),
-            acts: false,
-            changes: |_| false,
-            watched: None,
-        };
-        let gone = || Reason::NoConnection(OpenError::RuntimeGone);
-        let begin =
-            |driver: Arc<Shared>| driver.with(|machine, now| machine.call_at(link, question, now));
-        let id = driver.upgrade().map(begin).ok_or_else(gone)?;
-        let mut asked = Asked { driver, id, is_late: false };
-        // The task is ended with the driver.
-        let called = poll_fn(|context| {
-            let mut polled = Poll::Pending;
-            look(driver, &mut |machine| polled = machine.poll_call(id, context));
-            polled
-        });
-        match timeout(within, pin!(called)).await {
-            Ok((link, mut called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &mut called),
-            Err(_) => {
-                asked.is_late = true;
-                Err(Reason::NoReply(Fault::Timeout(within)))
+        Box::pin(async move {
+            let Self { driver, link, within } = *self;
+            let question = Call {
+                script: None,
+                is_whole: false,
+                keys: question.iter().map(|&word| word.into()).collect(),
+                words: Box::default(),
+                acts: false,
+                changes: |_| false,
+                watched: None,
+            };
+            let gone = || Reason::NoConnection(OpenError::RuntimeGone);
+            let begin = |driver: Arc<Shared>| {
+                driver.with(|machine, now| machine.call_at(link, question, now))
+            };
+            let id = driver.upgrade().map(begin).ok_or_else(gone)?;
+            let mut asked = Asked { driver, id, is_late: false };
+            // The task is ended with the driver.
+            let called = poll_fn(|context| {
+                let mut polled = Poll::Pending;
+                look(driver, &mut |machine| polled = machine.poll_call(id, context));
+                polled
+            });
+            match timeout(within, pin!(called)).await {
+                Ok((link, mut called)) => {
+                    driver.upgrade().ok_or_else(gone)?.replied(link, &mut called)
+                }
+                Err(_) => {
+                    asked.is_late = true;
+                    Err(Reason::NoReply(Fault::Timeout(within)))
+                }
             }
-        }
+        })
     }
 }
 
