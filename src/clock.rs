@@ -139,8 +139,12 @@ pub(crate) fn spawn_on(
 ) -> JoinHandle<()> {
     #[cfg(test)]
     let task = simulated::owned(task);
-    // One kind of task for all: each kind has tokio compiled again.
-    let task: BoxFuture<'static, ()> = Box::pin(task);
+    spawn_boxed(runtime, Box::pin(task))
+}
+
+/// One kind of task for all: each kind has tokio compiled again.
+#[inline(never)]
+fn spawn_boxed(runtime: &Handle, task: BoxFuture<'static, ()>) -> JoinHandle<()> {
     runtime.spawn(task)
 }
 

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::task::coop::{Unconstrained, unconstrained};
-use tokio::time::{Sleep, sleep};
+use tokio::task::coop::unconstrained;
+use tokio::time::sleep;
 
 use crate::box_future::BoxFuture;
 
@@ -59,15 +59,18 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
+/// Ready once a time is over.
+pub(crate) type Rings = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
 /// On the heap, as it is needed where something is waited for. Looked at whatever its task has done before: a future that is
 /// never out of work does not keep it from ringing.
 #[inline(never)]
-pub(crate) fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
+pub(crate) fn timer(limit: Duration) -> Rings {
     Box::pin(unconstrained(sleep(limit)))
 }
 
 #[inline(never)]
-fn has_rung(timer: &mut Pin<Box<Unconstrained<Sleep>>>, context: &mut Context<'_>) -> bool {
+fn has_rung(timer: &mut Rings, context: &mut Context<'_>) -> bool {
     timer.as_mut().poll(context).is_ready()
 }
 
@@ -81,7 +84,9 @@ pub(crate) fn all<'a, T: Send + 'a>(
 }
 
 /// What the first of them that is ready comes to, and leaves the others running; nothing, if there are none.
-pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
+pub(crate) fn next<T>(
+    running: &mut Vec<BoxFuture<'_, T>>,
+) -> impl Future<Output = Option<T>> + Unpin {
     poll_fn(|context| {
         for (place, future) in running.iter_mut().enumerate() {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -91,7 +96,6 @@ pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
         }
         if running.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     })
-    .await
 }
 
 /// The outputs of all, compiled once for all whose outputs are of one type.

@@ -50,9 +50,9 @@ impl Call {
         let most = driver.look(|machine| machine.settings().timeout);
         let called = driver.wait(|machine, context| machine.poll_call(self.id, context));
         match self.locker.timeout(most, pin!(called)).await {
-            Ok((server, called)) => {
+            Ok((server, mut called)) => {
                 self.server = server;
-                driver.replied(server, &called)
+                driver.replied(server, &mut called)
             }
             Err(_) => {
                 self.is_late = true;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 
 use super::threads::{park, spawn};
+use crate::box_future::Heaped;
 use crate::clock;
 use crate::driver::opening::{Candidates, Opened, Unopened, is_closed};
 use crate::machine::{Handshake, Login, Settings};
@@ -156,7 +157,8 @@ impl Dial {
     fn greet(&self, connect: impl Fn() -> io::Result<Socket>) -> Result<Opened<Socket>, Unopened> {
         let Self { login, settings, until, within, .. } = self;
         let mut socket = connect().map_err(OpenError::of_dial)?;
-        let mut handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
+        let handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
+        let mut handshake = Heaped::new(handshake);
         let (mut bytes, mut room) = (BytesMut::new(), [0; READ_BYTES]);
         loop {
             let left = handshake.ends_at().since(clock::now());

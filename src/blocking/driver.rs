@@ -315,7 +315,7 @@ impl Shared {
                 Ok(Opened { socket, bytes, handshake }) => {
                     let socket = Arc::new(socket);
                     state.wires[link] = Wire { socket: Some(socket.clone()), ..Wire::default() };
-                    state.machine.connected(link, handshake, now);
+                    state.machine.connected(link, handshake.into_inner(), now);
                     self.carry_out(state, now);
                     self.read(link, &socket, bytes);
                 }

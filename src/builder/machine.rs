@@ -93,10 +93,6 @@ impl Builder {
         let is_several = targets.places() > 1;
         #[cfg(any(test, feature = "scriptless"))]
         self.check_scriptless(matches!(targets, Targets::Cluster(_)), false)?;
-        #[cfg(feature = "cluster")]
-        let is_cluster = matches!(targets, Targets::Cluster(_));
-        #[cfg(feature = "sentinel")]
-        let is_service = matches!(targets, Targets::Service(_));
         let endpoints = match targets {
             Targets::Fixed(endpoints) => take(endpoints),
             // Its master is to be found.
@@ -104,13 +100,8 @@ impl Builder {
             // Its masters are.
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
-        let settings = self.machine_settings(quorum, rules, info_if_allowed);
-        #[cfg(feature = "cluster")]
-        let settings = if is_cluster {
-            Settings { limits: OF_LISTS, nodes_of: Some(nodes_of), ..settings }
-        } else {
-            settings
-        };
+        #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "they stay"))]
+        let mut settings = self.machine_settings(quorum, rules, info_if_allowed);
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         #[cfg_attr(
@@ -118,23 +109,27 @@ impl Builder {
             allow(unused_mut, reason = "they stay")
         )]
         let mut servers = self.dialled(endpoints, tls, fingerprint);
+        #[cfg(feature = "cluster")]
+        if let Targets::Cluster(_) = targets {
+            (servers.nodes, settings.limits) = (Some(Arc::default()), OF_LISTS);
+            settings.nodes_of = Some(nodes_of);
+        }
+        #[cfg(feature = "sentinel")]
+        if let Targets::Service(_) = targets {
+            servers.service = Some(Arc::new(Service::new(servers.endpoints[0].clone())));
+        }
         #[cfg_attr(
             not(any(test, feature = "cluster", feature = "grace", feature = "sentinel")),
             allow(unused_mut, reason = "its keys stay")
         )]
         let mut machine = Machine::new(addresses, settings, clock::now());
-        #[cfg(feature = "cluster")]
-        if is_cluster {
-            servers.nodes = Some(Arc::default());
-        }
         #[cfg(feature = "sentinel")]
-        if is_service {
-            servers.service = Some(Arc::new(Service::new(servers.endpoints[0].clone())));
+        if servers.service.is_some() {
             machine.leads_nowhere(0);
             machine.remembers(0, Box::new(Releases::default()));
         }
         #[cfg(feature = "cluster")]
-        if is_cluster {
+        if servers.nodes.is_some() {
             machine.routes_by(ROUTING);
         }
         #[cfg(any(test, feature = "grace"))]

@@ -1,5 +1,7 @@
 //! What came of questions of callers that hold no lease.
 
+use std::mem::replace;
+
 use leasehold_resp::Frame;
 
 use super::Shared;
@@ -36,17 +38,20 @@ impl Shared {
     /// # Errors
     ///
     /// Why there is no reply, or which error it is.
-    pub(crate) fn replied(&self, server: usize, called: &Called) -> Result<Frame, Reason> {
+    pub(crate) fn replied(&self, server: usize, called: &mut Called) -> Result<Frame, Reason> {
         let state = self.lock();
         if !state.is_driven {
             return Err(Reason::NoConnection(OpenError::RuntimeGone));
         }
         let fault = state.machine.fault(server);
+        if let Called::Replied(frame) = called {
+            return Ok(replace(frame.value_mut(), Frame::Null));
+        }
+        let called = &*called;
         let said = match called {
-            Called::Replied(frame) => return Ok(frame.value().clone()),
             Called::Refused { text, .. } => Said::Refused(text),
             Called::Unknown => Said::Unknown(fault),
-            Called::Unreached => Said::Unreached(fault),
+            Called::Unreached | Called::Replied(_) => Said::Unreached(fault),
             Called::Quarantined(wait) => Said::Quarantined(*wait),
             Called::LeftOut(wait) => Said::LeftOut(*wait),
         };

@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::sleep;
 
 use super::aside::Aside;
 use super::nodes::Nodes;
@@ -22,7 +21,7 @@ use crate::clock;
 use crate::cluster::host_port::HostPort;
 use crate::cluster::map::{BadMap, Map};
 use crate::endpoint::Endpoint;
-use crate::error::{Error, Report};
+use crate::error::{Error, Report, ServerReport};
 use crate::extra::cluster::route;
 use crate::machine::{Call, CallId, Machine, Settings};
 use crate::net::fault::Fault;
@@ -32,7 +31,7 @@ use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::policy::fitness::Unfit;
-use crate::race::{next, timeout};
+use crate::race::{next, timeout, timer};
 
 /// Longest time between two questions for the map where nothing shows that it is old.
 const ASK_EVERY: Duration = Duration::from_secs(30);
@@ -50,8 +49,8 @@ const QUESTION: (&str, [&[u8]; 2], &str) =
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// A node that gave no map, and why.
-type Unheard = (String, Reason);
+/// What is told of a node that gave no map; and how it has refused that, if it has.
+type Unheard = (ServerReport, Option<String>);
 
 /// What asks for the map.
 pub(crate) struct Keeper {
@@ -105,8 +104,8 @@ impl Shared {
 impl Keeper {
     /// Of the Cluster that the servers are, if they are one.
     pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
-        let (servers, settings) =
-            (Arc::new(driver.servers.clone()), driver.look(|machine| *machine.settings()));
+        let servers = Arc::clone(&driver.servers);
+        let settings = driver.look(|machine| *machine.settings());
         let nodes = servers.nodes.clone()?;
         Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
     }
@@ -118,7 +117,7 @@ impl Keeper {
     /// What each of the seeds says, or each of the masters.
     pub(crate) fn begin(self, driver: &Arc<Shared>) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.look_up().await.map_err(unmet)?;
+            self.look_up().await.map_err(Error::connect)?;
             driver.meet_one().await.map_err(Error::connect)?;
             let keeping = clock::spawn(self.keep());
             driver.lock().follower = Some(Aside(keeping.abort_handle()));
@@ -129,7 +128,7 @@ impl Keeper {
     async fn keep(self) {
         let mut asked_missing = 0;
         loop {
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+            timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(every) = self.ask_every(&mut asked_missing) else { return };
             let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
@@ -139,75 +138,72 @@ impl Keeper {
 
     /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
     fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
-        let missing: Vec<bool> = self.driver.upgrade()?.look(|machine| {
-            let mut missing = machine.masters();
-            missing.retain(|link| !machine.serves(*link));
-            missing.into_iter().map(|link| machine.is_wanted(link)).collect()
+        let (mut is_missing, mut is_wanted) = (false, false);
+        let is_there = look(&self.driver, &mut |machine| {
+            for link in machine.masters() {
+                if !machine.serves(link) {
+                    (is_missing, is_wanted) = (true, is_wanted || machine.is_wanted(link));
+                }
+            }
         });
-        *asked_missing = if missing.is_empty() { 0 } else { asked_missing.saturating_add(1) };
-        Some(match missing.contains(&true) {
-            _ if missing.is_empty() => ASK_EVERY,
+        *asked_missing = if is_missing { asked_missing.saturating_add(1) } else { 0 };
+        is_there.then_some(match is_wanted {
+            _ if !is_missing => ASK_EVERY,
             true if *asked_missing <= ASKS_AT_ONCE_MAX => Duration::ZERO,
             _ => ASK_EVERY_MISSING,
         })
     }
 
-    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once, so that
-    /// one that is down keeps nobody from the others.
-    fn look_up(&self) -> BoxFuture<'_, Result<(), Vec<Unheard>>> {
+    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
+    /// seed that is down is waited for only there, and keeps nobody from the others.
+    fn look_up(&self) -> BoxFuture<'_, Result<(), Report>> {
         Box::pin(self.ask_all())
     }
 
-    async fn ask_all(&self) -> Result<(), Vec<Unheard>> {
-        let (mut unheard, mut is_found) = (Vec::new(), false);
-        let links = self.links(&|machine, link| machine.serves(link));
+    async fn ask_all(&self) -> Result<(), Report> {
+        let (mut servers, mut refused, mut is_found) = (Vec::new(), None, false);
+        let mut links = self.links(&|machine, link| machine.serves(link));
         // Not the same one first each time, which may be cut off from the others.
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
-        for at in 0..links.len() {
-            let link = links[by_chance.wrapping_add(at) % links.len()];
-            let Err(why) = self.ask(link, self.settings.timeout).await else {
-                is_found = true;
-                break;
-            };
-            unheard.push(why);
-        }
-        let seeds = if is_found { &[] } else { &self.servers.endpoints[..] };
-        let mut asked: Vec<_> = seeds.iter().map(|seed| self.ask_seed(seed)).collect();
-        let before = unheard.len();
-        while let Some(answer) = next(&mut asked).await {
-            let Err(why) = answer else {
-                is_found = true;
-                break;
-            };
-            unheard.push(why);
+        let (mut asked, mut are_seeds) = (Vec::new(), false);
+        while !is_found {
+            if !are_seeds && links.is_empty() {
+                are_seeds = true;
+                servers.clear();
+                self.servers.endpoints.iter().for_each(|seed| asked.push(self.ask_seed(seed)));
+            } else if !are_seeds {
+                let link = links.swap_remove(by_chance % links.len());
+                asked.push(self.ask(link, self.settings.timeout));
+            }
+            match next(&mut asked).await {
+                Some(Ok(())) => is_found = true,
+                Some(Err((why, refusal))) => {
+                    servers.push(why);
+                    refused = refused.or(refusal);
+                }
+                None => break,
+            }
         }
         drop(asked);
-        self.nodes.note_refused(unheard.iter().find_map(refusal));
-        if is_found { Ok(()) } else { Err(unheard.split_off(before)) }
+        self.nodes.note_refused(refused);
+        if is_found { Ok(()) } else { Err(Report { servers }) }
     }
 
     /// Has the machine follow a map: of a node, or of a server that may be none.
-    fn follow(
-        &self,
-        asked: String,
-        found: Result<Map, Reason>,
-        is_node: bool,
-    ) -> Result<(), Unheard> {
-        let routed = found.map(|map| {
-            let route = |driver: Arc<Shared>| driver.with(|it, now| route(it, &map, is_node, now));
-            self.driver.upgrade().is_some_and(route)
-        });
-        match routed {
-            Ok(true) => Ok(()),
-            Ok(false) => Err((asked, Reason::Unfit(Unfit::NoNode))),
-            Err(why) => Err((asked, why)),
-        }
+    fn follow(&self, map: &Map, is_node: bool) -> Result<(), Reason> {
+        let gone = || Reason::NoConnection(OpenError::RuntimeGone);
+        let driver = self.driver.upgrade().ok_or_else(gone)?;
+        let is_followed = driver.with(|machine, now| route(machine, map, is_node, now));
+        is_followed.then_some(()).ok_or(Reason::Unfit(Unfit::NoNode))
     }
 
     /// The links of which this is so.
     fn links(&self, is_it: &dyn Fn(&Machine, usize) -> bool) -> Vec<usize> {
-        let Some(driver) = self.driver.upgrade() else { return Vec::new() };
-        driver.look(|machine| (0..machine.links()).filter(|link| is_it(machine, *link)).collect())
+        let mut links = Vec::new();
+        look(&self.driver, &mut |machine| {
+            links.extend((0..machine.links()).filter(|link| is_it(machine, *link)));
+        });
+        links
     }
 
     /// Asks a seed over its link, once that is connected; over another connection where there is none, or it is unfit.
@@ -216,31 +212,43 @@ impl Keeper {
         let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
         });
-        Box::pin(async move {
-            if let Some(link) = link.first() {
-                // Its dial may hang while other links come back: the first one ends before, and says why.
-                let within = self.servers.connect_timeout + 3 * self.settings.timeout;
-                match self.ask(*link, within).await {
-                    Err((_, Reason::Unfit(_))) => {}
-                    answer => return answer,
-                }
-            }
-            let found = self.servers.map_of(seed, self.settings, None).await;
-            self.follow(address, found, false)
-        })
+        // Its dial may hang while other links come back: the first one ends before, and says why.
+        let within = self.servers.connect_timeout + 3 * self.settings.timeout;
+        self.ask_at(seed.clone(), link.first().copied(), within)
     }
 
     /// Asks over a link, and waits for each answer so long.
     fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<(), Unheard>> {
+        let mut node = self.servers.endpoints[0].clone();
+        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+        look(&self.driver, &mut |machine| node = self.servers.endpoint(link, machine));
+        self.ask_at(node, Some(link), within)
+    }
+
+    /// Asks a node over its link; where it has none, or is not fit for leases, over a connection of its own.
+    fn ask_at(
+        &self,
+        node: Endpoint,
+        link: Option<usize>,
+        within: Duration,
+    ) -> BoxFuture<'_, Result<(), Unheard>> {
+        let Self { driver, servers, settings, .. } = self;
+        let mut over = link.map(|link| Over { driver, link, within });
         Box::pin(async move {
-            let Self { driver, servers, settings, .. } = self;
-            // As the nodes call it, and not where it is reached: one that does not know its host is called so.
-            let endpoint = |driver: Arc<Shared>| driver.look(|it| servers.endpoint(link, it));
-            let gone = || (String::new(), Reason::NoConnection(OpenError::RuntimeGone));
-            let endpoint = driver.upgrade().map(endpoint).ok_or_else(gone)?;
-            let over = Some(Over { driver, link, within });
-            let found = servers.map_of(&endpoint, *settings, over).await;
-            self.follow(endpoint.address.to_string(), found, true)
+            let mut found = match &over {
+                Some(over) => servers.map_of(&node, *settings, Some(over)).await,
+                None => Err(Reason::Unfit(Unfit::NoNode)),
+            };
+            if let Err(Reason::Unfit(_)) = found {
+                over = None;
+                found = servers.map_of(&node, *settings, None).await;
+            }
+            let followed = found.and_then(|map| self.follow(&map, over.is_some()));
+            followed.map_err(|why| {
+                let address = node.address.to_string();
+                let refusal = refusal(&why).map(|error| format!("{address}: {error}"));
+                (why.of_server(address), refusal)
+            })
         })
     }
 }
@@ -253,34 +261,40 @@ pub(crate) struct Over<'a> {
 }
 
 impl Over<'_> {
-    async fn reply(&self, question: &[&[u8]]) -> Result<Frame, Reason> {
-        let Self { driver, link, within } = *self;
-        let question = Call {
-            script: None,
-            is_whole: false,
-            keys: question.iter().map(|&word| word.into()).collect(),
-            words: Box::default(),
-            acts: false,
-            changes: |_| false,
-            watched: None,
-        };
-        let gone = || Reason::NoConnection(OpenError::RuntimeGone);
-        let begin =
-            |driver: Arc<Shared>| driver.with(|machine, now| machine.call_at(link, question, now));
-        let id = driver.upgrade().map(begin).ok_or_else(gone)?;
-        let mut asked = Asked { driver, id, is_late: false };
-        // The task is ended with the driver.
-        let called = poll_fn(|context| match driver.upgrade() {
-            Some(driver) => driver.look(|machine| machine.poll_call(id, context)),
-            None => Poll::Pending,
-        });
-        match timeout(within, pin!(called)).await {
-            Ok((link, called)) => driver.upgrade().ok_or_else(gone)?.replied(link, &called),
-            Err(_) => {
-                asked.is_late = true;
-                Err(Reason::NoReply(Fault::Timeout(within)))
+    fn reply<'a>(&'a self, question: &'a [&[u8]]) -> BoxFuture<'a, Result<Frame, Reason>> {
+        Box::pin(async move {
+            let Self { driver, link, within } = *self;
+            let question = Call {
+                script: None,
+                is_whole: false,
+                keys: question.iter().map(|&word| word.into()).collect(),
+                words: Box::default(),
+                acts: false,
+                changes: |_| false,
+                watched: None,
+            };
+            let gone = || Reason::NoConnection(OpenError::RuntimeGone);
+            let begin = |driver: Arc<Shared>| {
+                driver.with(|machine, now| machine.call_at(link, question, now))
+            };
+            let id = driver.upgrade().map(begin).ok_or_else(gone)?;
+            let mut asked = Asked { driver, id, is_late: false };
+            // The task is ended with the driver.
+            let called = poll_fn(|context| {
+                let mut polled = Poll::Pending;
+                look(driver, &mut |machine| polled = machine.poll_call(id, context));
+                polled
+            });
+            match timeout(within, pin!(called)).await {
+                Ok((link, mut called)) => {
+                    driver.upgrade().ok_or_else(gone)?.replied(link, &mut called)
+                }
+                Err(_) => {
+                    asked.is_late = true;
+                    Err(Reason::NoReply(Fault::Timeout(within)))
+                }
             }
-        }
+        })
     }
 }
 
@@ -290,7 +304,7 @@ impl Servers {
         &'a self,
         node: &'a Endpoint,
         settings: Settings,
-        over: Option<Over<'a>>,
+        over: Option<&'a Over<'a>>,
     ) -> BoxFuture<'a, Result<Map, Reason>> {
         Box::pin(async move {
             let reply = match over {
@@ -298,13 +312,7 @@ impl Servers {
                 None => {
                     let node = self.reach(node.clone());
                     let mut interview = self.interview(&node, settings, &[]).await?;
-                    let replies = interview.ask(&[&QUESTION.1], settings.timeout).await;
-                    let reply =
-                        replies.map_err(Reason::NoReply)?.pop().ok_or(Reason::Unexpected)?;
-                    match reply.error() {
-                        Some(text) => Err(Reason::Refused(ServerError::new(text))),
-                        None => Ok(reply),
-                    }
+                    interview.ask_one(&QUESTION.1, settings.timeout).await
                 }
             };
             read(reply, node)
@@ -326,17 +334,17 @@ fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
     map.map_err(|why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string())))
 }
 
-/// That a node has refused to say it.
-fn refusal((asked, why): &Unheard) -> Option<String> {
+/// How a node has refused to say it, if it has.
+fn refusal(why: &Reason) -> Option<&ServerError> {
     match why {
         Reason::NoConnection(OpenError::Refused { step, error }) if *step == QUESTION.0 => {
-            Some(format!("{asked}: {error}"))
+            Some(error)
         }
         _ => None,
     }
 }
 
-fn unmet(unheard: Vec<Unheard>) -> Error {
-    let servers = unheard.into_iter().map(|(server, reason)| reason.of_server(server));
-    Error::connect(Report { servers: servers.collect() })
+/// Looks at the machine, if the driver is there.
+fn look(driver: &Weak<Shared>, look: &mut dyn FnMut(&mut Machine)) -> bool {
+    driver.upgrade().map(|driver| driver.look(look)).is_some()
 }

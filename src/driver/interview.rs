@@ -18,7 +18,7 @@ use crate::machine::{Fault as Broken, Settings};
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
-#[cfg(feature = "examine")]
+#[cfg(any(feature = "cluster", feature = "examine"))]
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
 
@@ -122,6 +122,7 @@ impl Interview {
     /// # Cancel safety
     ///
     /// They are asked anyway, and their replies skipped.
+    #[inline(never)]
     pub(crate) fn ask(
         &mut self,
         commands: &[&[&[u8]]],
@@ -130,6 +131,28 @@ impl Interview {
         let now = clock::now();
         commands.iter().for_each(|words| self.opened.handshake.ask(words, now));
         self.replies(Some(commands.len()), within)
+    }
+
+    /// The reply to one question.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, or which error it is.
+    #[cfg(feature = "cluster")]
+    pub(super) fn ask_one(
+        &mut self,
+        words: &[&[u8]],
+        within: Duration,
+    ) -> BoxFuture<'_, Result<Frame, Reason>> {
+        let asked = self.ask(&[words], within);
+        Box::pin(async move {
+            let reply = asked.await.map_err(Reason::NoReply)?.pop();
+            let reply = reply.ok_or(Reason::Unexpected)?;
+            match reply.error() {
+                Some(text) => Err(Reason::Refused(ServerError::new(text))),
+                None => Ok(reply),
+            }
+        })
     }
 
     fn replies(

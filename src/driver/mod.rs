@@ -48,6 +48,7 @@ use tokio::time::Sleep;
 use self::aside::Aside;
 pub(crate) use self::servers::Servers;
 use self::wire::Writer;
+use crate::box_future::Heaped;
 use crate::clock;
 use crate::machine::{Effect, Fault, Handshake, Machine};
 use crate::net::fault::Fault as NetFault;
@@ -71,7 +72,7 @@ pub(crate) const STALL: Duration = Duration::from_millis(10);
 /// What handles and the task share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    servers: Servers,
+    servers: Arc<Servers>,
     meter: Arc<Meter>,
     holds: Holds,
     /// A caller may be on another runtime, or on none.
@@ -79,7 +80,7 @@ pub(crate) struct Shared {
 }
 
 /// What came of a dial: what reads the connection, what it has read and is no whole reply yet, and its handshake.
-type Dialled = Result<(ReadHalf, BytesMut, Handshake), Fault>;
+type Dialled = Result<(ReadHalf, BytesMut, Heaped<Handshake>), Fault>;
 
 struct State {
     machine: Machine,
@@ -288,9 +289,10 @@ impl State {
     /// Makes room for links that the machine has made.
     #[cfg(feature = "cluster")]
     fn grow(&mut self) {
-        let count = self.machine.links();
-        self.wires.resize_with(count, Wire::default);
-        self.open_breakers.resize_with(count, || None);
+        while self.wires.len() < self.machine.links() {
+            self.wires.push(Wire::default());
+            self.open_breakers.push(None);
+        }
     }
 
     /// Nearly always there is nothing to do, or one caller to be woken.
@@ -398,7 +400,7 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         #[cfg(any(feature = "cluster", feature = "sentinel"))]
         follower: None,
     };
-    let (state, runtime) = (Mutex::new(state), Handle::current());
+    let (state, runtime, servers) = (Mutex::new(state), Handle::current(), Arc::new(servers));
     let shared = Arc::new(Shared { state, servers, meter, holds: Holds::default(), runtime });
     let task = Task {
         shared: Arc::downgrade(&shared),
@@ -447,7 +449,9 @@ impl Task {
     fn take_news_of(&mut self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
         let now = clock::now();
         #[cfg(feature = "cluster")]
-        self.readers.resize_with(state.wires.len(), || None);
+        while self.readers.len() < state.wires.len() {
+            self.readers.push(None);
+        }
         for link in mem::take(&mut state.closed) {
             self.readers[link] = None;
         }
@@ -455,7 +459,7 @@ impl Task {
             match dialled {
                 Ok((half, bytes, handshake)) => {
                     self.readers[link] = Some(Reader { half, bytes });
-                    state.machine.connected(link, handshake, now);
+                    state.machine.connected(link, handshake.into_inner(), now);
                 }
                 Err(fault) => state.machine.disconnected(link, fault, now),
             }

@@ -9,12 +9,13 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 
 use super::logins::log_in;
-use crate::box_future::BoxFuture;
+use crate::box_future::{BoxFuture, Heaped};
 use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::error::FailureKind;
@@ -37,7 +38,7 @@ pub(crate) struct Opened<S> {
     pub(crate) socket: S,
     /// What was read and is no whole reply yet.
     pub(crate) bytes: BytesMut,
-    pub(crate) handshake: Handshake,
+    pub(crate) handshake: Heaped<Handshake>,
 }
 
 /// Why there is none: for the machine, and for people where the machine does not know.
@@ -193,7 +194,7 @@ impl Opening {
                 let opening = self.open_at(at, login);
                 running.push(Box::pin(async move { (at, opening.await) }));
             }
-            let ended = timeout(candidates.head_start(), pin!(next(&mut running))).await;
+            let ended = timeout(candidates.head_start(), next(&mut running)).await;
             let Ok(Some((at, outcome))) = ended else { continue };
             if let Some(outcome) = candidates.ended(at, outcome) {
                 return outcome;
@@ -215,7 +216,7 @@ impl Opening {
             true => Handshake::bare,
             _ => Handshake::new,
         };
-        let mut handshake = greet(*settings, login.clone(), ends_at, clock::now());
+        let mut handshake = Heaped::new(greet(*settings, login.clone(), ends_at, clock::now()));
         let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
         loop {
             let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
@@ -268,30 +269,27 @@ pub(crate) fn is_closed(fault: &NetFault) -> bool {
 }
 
 /// Writes all of `output`, and waits so long for what comes; how the connection has ended, if it has.
-pub(super) async fn exchange(
+pub(super) fn exchange(
     halves: &mut Halves,
     output: &mut BytesMut,
     bytes: &mut BytesMut,
     within: Duration,
-) -> Result<Result<(), NetFault>, Elapsed> {
-    Ok(match timeout(within, pin!(heard(halves, output, bytes))).await? {
-        Ok(0) => Err(NetFault::ClosedByServer),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.into()),
-    })
+) -> impl Future<Output = Result<Result<(), NetFault>, Elapsed>> + Unpin {
+    let exchanged = poll_fn(|context| poll_heard(halves, output, bytes, context));
+    timeout(within, exchanged)
 }
 
-/// 0 is the end of the stream.
-async fn heard(
+fn poll_heard(
     (read, write): &mut Halves,
     output: &mut BytesMut,
     bytes: &mut BytesMut,
-) -> io::Result<usize> {
+    context: &mut Context<'_>,
+) -> Poll<Result<(), NetFault>> {
     while !output.is_empty() {
         match write.try_write(output) {
             Ok(written) => output.advance(written),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                poll_fn(|context| write.poll_writable(context)).await?;
+                ready!(write.poll_writable(context))?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // What the server has said before is why.
@@ -299,7 +297,12 @@ async fn heard(
         }
     }
     bytes.reserve(READ_BYTES);
-    read.read(bytes).await
+    // Nothing is lost with this future: what was read is in the buffer, or in the half.
+    Poll::Ready(match ready!(pin!(read.read(bytes)).poll(context)) {
+        Ok(0) => Err(NetFault::ClosedByServer),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    })
 }
 
 #[cfg(test)]

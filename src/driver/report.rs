@@ -108,9 +108,11 @@ impl Servers {
         if machine.is_undriven {
             return self.undriven(machine);
         }
-        let answers = machine.report(id, clock::now());
-        let servers = answers.map(|answer| self.server(machine, Some(id), &answer, why));
-        Report { servers: servers.collect() }
+        let mut servers = Vec::new();
+        for answer in machine.report(id, clock::now()) {
+            servers.push(self.server(machine, Some(id), &answer, why));
+        }
+        Report { servers }
     }
 
     /// What an answer says to people; of the question of this lease, if it is of one.
@@ -143,10 +145,11 @@ impl Servers {
 
     /// Those that have no connection.
     pub(crate) fn unmet(&self, machine: &Machine, why: Why<'_>) -> Report {
-        let links = self.links(machine);
-        let unmet = machine.unmet().filter(|answer| links.contains(&answer.link));
-        let servers = unmet.map(|answer| self.server(machine, None, &answer, why));
-        Report { servers: servers.collect() }
+        let (links, mut servers) = (self.links(machine), Vec::new());
+        for answer in machine.unmet().filter(|answer| links.contains(&answer.link)) {
+            servers.push(self.server(machine, None, &answer, why));
+        }
+        Report { servers }
     }
 
     /// What became of the leases that a machine had when it was shut down, and what else it owes.

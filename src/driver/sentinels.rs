@@ -13,8 +13,6 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 #[cfg(feature = "examine")]
 pub(crate) use self::sentinel::{CHANNELS, known, untold};
 use self::sentinel::{Sentinel, Way};
@@ -32,7 +30,7 @@ use crate::net::limits::OF_LISTS;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
-use crate::race::{next, race, timeout};
+use crate::race::{next, race, timeout, timer};
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -83,15 +81,24 @@ impl Watch {
     /// Of the service that a driver's servers are.
     pub(crate) fn of(watched: Watched, driver: &Arc<Shared>) -> Self {
         let Watched { sentinels, service: name, template } = watched;
-        let servers = Arc::new(driver.servers.clone());
+        let servers = Arc::clone(&driver.servers);
         let service = servers.service.clone().expect("they are one");
         let settings = driver.look(|machine| *machine.settings());
         let way = Arc::new(Way { servers, settings: Settings { limits: OF_LISTS, ..settings } });
-        let sentinel = |endpoint| Sentinel::new(endpoint, Arc::clone(&way));
-        let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
-        let mastership = Mastership::new(sentinels.len());
-        let (known, asked) = (Vec::new(), Vec::new());
-        Self { name, sentinels, known, mastership, asked, way, template, service }
+        let mut watch = Self {
+            name,
+            sentinels: Vec::new(),
+            known: Vec::new(),
+            mastership: Mastership::new(sentinels.len()),
+            asked: Vec::new(),
+            way,
+            template,
+            service,
+        };
+        for sentinel in sentinels {
+            watch.sentinels.push(Sentinel::new(sentinel, Arc::clone(&watch.way)));
+        }
+        watch
     }
 
     /// Finds the master by the Sentinels, and leads the one link there; and to each successor from then on, in a task that
@@ -107,7 +114,7 @@ impl Watch {
                     self.go_over(driver, &found);
                     break;
                 }
-                sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+                timer(ASK_GAP.delay(0, clock::random_bits())).await;
             }
             let following = clock::spawn(self.follow(Arc::downgrade(driver)));
             driver.lock().follower = Some(Aside(following.abort_handle()));
@@ -115,11 +122,17 @@ impl Watch {
         })
     }
 
+    /// Of the servers that are known, all but the first.
+    #[inline(never)]
+    fn forget_others(&mut self) {
+        self.asked.clear();
+        self.known.truncate(1);
+    }
+
     /// Leads the link to this server.
     fn go_over(&mut self, driver: &Arc<Shared>, found: &Successor<usize>) {
-        self.asked.clear();
         self.known.swap(0, found.master);
-        self.known.truncate(1);
+        self.forget_others();
         self.mastership.follow(&Successor { master: 0, ..*found });
         let master = self.endpoint(0);
         let now = clock::now();
@@ -138,7 +151,7 @@ impl Watch {
     /// there.
     async fn follow(mut self, driver: Weak<Shared>) {
         loop {
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
+            timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(serves) = driver.upgrade().map(|it| it.look(|machine| machine.serves(0)))
             else {
                 return;
@@ -162,7 +175,7 @@ impl Watch {
         let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
         let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
         let mut hearing: Vec<_> = self.sentinels.iter_mut().map(Sentinel::hear).collect();
-        let (rung, heard) = (pin!(self.service.wanted.notified()), pin!(next(&mut hearing)));
+        let (rung, heard) = (pin!(self.service.wanted.notified()), next(&mut hearing));
         let _ = timeout(every, race(rung, heard)).await;
     }
 
@@ -183,17 +196,17 @@ impl Watch {
             match self.mastership.next(&evidence, clock::now()) {
                 // Of those that are known, the mastership has only the one that it follows.
                 Step::Stay => {
-                    self.asked.clear();
-                    self.known.truncate(1);
+                    self.forget_others();
                     return Ok(Finding::Unchanged);
                 }
                 Step::AskAgain => return Ok(Finding::Changing),
                 Step::Follow(successor) => return Ok(Finding::Found(successor)),
                 Step::Look(servers) => evidence.roles.extend(self.roles(&servers).await),
                 Step::AskForReplicas => {
-                    let replicas = self.sentinels.iter().flat_map(|it| &it.replicas);
-                    let number = |it: &Address| number(&mut self.known, it);
-                    evidence.replicas = Some(replicas.map(number).collect());
+                    let replicas = evidence.replicas.insert(Vec::new());
+                    for replica in self.sentinels.iter().flat_map(|it| &it.replicas) {
+                        replicas.push(number(&mut self.known, replica));
+                    }
                 }
             }
         }
@@ -203,7 +216,9 @@ impl Watch {
         let mut lines = Vec::new();
         for sentinel in &self.sentinels {
             let address = &sentinel.endpoint.address;
-            sentinel.refused().for_each(|error| lines.push(format!("{address}: {error}")));
+            for error in sentinel.refused() {
+                lines.push(format!("{address}: {error}"));
+            }
         }
         lines
     }
@@ -220,7 +235,7 @@ impl Watch {
         let mut late = None;
         while !are_agreed(&words) {
             let left = late.map_or(Duration::MAX, |late: Moment| late.since(clock::now()));
-            match timeout(left, pin!(next(&mut asked))).await {
+            match timeout(left, next(&mut asked)).await {
                 Ok(Some(Ok(word))) => words.push(Word {
                     master: number(&mut self.known, &word.master),
                     watched: number(&mut self.known, &word.watched),
@@ -272,7 +287,7 @@ impl Way {
         within: Duration,
     ) -> BoxFuture<'static, (usize, Role, Option<Box<Interview>>)> {
         Box::pin(async move {
-            match timeout(within, pin!(self.said(known, endpoint))).await {
+            match timeout(within, self.said(known, endpoint)).await {
                 Ok(Ok((role, interview))) => (server, role, Some(interview)),
                 Ok(Err(why)) if why.is_refused_dial() => (server, Role::Refused, None),
                 _ => (server, Role::Silent, None),
@@ -281,27 +296,29 @@ impl Way {
     }
 
     /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-    async fn said(
+    fn said(
         &self,
         mut known: Option<Box<Interview>>,
         endpoint: Endpoint,
-    ) -> Result<(Role, Box<Interview>), Reason> {
-        loop {
-            let is_known = known.is_some();
-            let mut interview = match known.take() {
-                Some(interview) => interview,
-                None => {
-                    let met = self.servers.meet(endpoint.clone(), self.settings, &[]).await;
-                    met.map_err(|why| self.servers.unopened(&why))?
+    ) -> BoxFuture<'_, Result<(Role, Box<Interview>), Reason>> {
+        Box::pin(async move {
+            loop {
+                let is_known = known.is_some();
+                let mut interview = match known.take() {
+                    Some(interview) => interview,
+                    None => {
+                        let met = self.servers.meet(endpoint.clone(), self.settings, &[]).await;
+                        met.map_err(|why| self.servers.unopened(&why))?
+                    }
+                };
+                let question: [&[u8]; 2] = [b"INFO", b"replication"];
+                match interview.ask(&[&question], self.servers.dead_after).await {
+                    Ok(reply) => return Ok((word::role(&reply[0]), interview)),
+                    // Servers whose roles change end connections.
+                    Err(_) if is_known => {}
+                    Err(why) => return Err(Reason::NoReply(why)),
                 }
-            };
-            let question: [&[u8]; 2] = [b"INFO", b"replication"];
-            match interview.ask(&[&question], self.servers.dead_after).await {
-                Ok(reply) => return Ok((word::role(&reply[0]), interview)),
-                // Servers whose roles change end connections.
-                Err(_) if is_known => {}
-                Err(why) => return Err(Reason::NoReply(why)),
             }
-        }
+        })
     }
 }

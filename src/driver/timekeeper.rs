@@ -10,14 +10,13 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
-use tokio::task::coop::Unconstrained;
 use tokio::time::{Sleep, sleep};
 
 use super::Shared;
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
-use crate::race::{Elapsed, First, race, timer};
+use crate::race::{Elapsed, First, Rings, race, timer};
 
 /// The driver has this time to do what is due before a caller does it.
 const DRIVER_FIRST: Duration = Duration::from_millis(10);
@@ -71,7 +70,7 @@ impl Timekeeper {
 /// A timer of the caller's runtime; of the driver's, where the caller is on none: it has rung, too, once that has ended.
 pub(crate) struct Timer {
     of: Option<Arc<Shared>>,
-    timer: Pin<Box<Unconstrained<Sleep>>>,
+    timer: Rings,
 }
 
 impl Future for Timer {

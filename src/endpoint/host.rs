@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use crate::policy::parts::{has, parted};
+
 /// The longest name that the domain name system has.
 const HOST_BYTES_MAX: usize = 255;
 
@@ -11,7 +13,7 @@ pub(crate) fn read(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= HOST_BYTES_MAX)?;
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let host = bracketed.unwrap_or(text);
-    let is_host = if bracketed.is_some() || host.contains(':') {
+    let is_host = if bracketed.is_some() || has(host, ":") {
         is_ipv6(host)
     } else {
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -22,7 +24,7 @@ pub(crate) fn read(text: &[u8]) -> Option<String> {
 
 /// An address on one link only has the link's name behind a `%`.
 fn is_ipv6(host: &str) -> bool {
-    let (address, zone) = host.split_once('%').unwrap_or((host, "0"));
+    let (address, zone) = parted(host, "%").unwrap_or((host, "0"));
     let is_of_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_zone = !zone.is_empty() && zone.bytes().all(is_of_zone);
     is_zone && address.parse::<Ipv6Addr>().is_ok()

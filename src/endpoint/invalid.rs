@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::policy::parts::lower;
+use crate::policy::parts::{lower, split};
 
 const SCHEMES: &str = "redis://, redis+unix://, redis-cluster:// or redis-sentinel://, or for TLS \
                        rediss://, rediss-cluster:// or rediss-sentinel:// (or with valkey in the \
@@ -177,8 +177,8 @@ const FOREIGN: [(&str, &str); 8] = [
 impl InvalidEndpoint {
     /// What to say of a parameter that is not understood.
     pub(crate) fn parameter(name: &str) -> Self {
-        for (names, cure) in FOREIGN {
-            if let Some(name) = names.split(' ').find(|known| *known == name) {
+        for (names, cure) in &FOREIGN {
+            if let Some(name) = split(names, " ").find(|known| *known == name) {
                 return Self::Parameter { name, cure };
             }
         }

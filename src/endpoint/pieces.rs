@@ -9,7 +9,7 @@ use super::{Endpoint, Login};
 use crate::endpoint::host;
 use crate::net::transport::Address;
 use crate::policy::number;
-use crate::policy::parts::parted;
+use crate::policy::parts::{has, parted, split};
 
 /// What stands behind `://`, cut at its delimiters and not yet judged.
 pub(super) struct Pieces<'a> {
@@ -26,17 +26,17 @@ impl<'a> Pieces<'a> {
         let (authority, tail) = rest.split_at(authority_end);
         // An '@' here most likely ends a password that holds a '/', a '?' or a '#'. To go on would
         // take the password's first half for a host and its second half for a path, and show both.
-        if tail.contains('@') {
+        if has(tail, "@") {
             return Err(InvalidEndpoint::UnencodedDelimiter);
         }
-        if tail.contains('#') {
+        if has(tail, "#") {
             return Err(InvalidEndpoint::Fragment);
         }
         let (userinfo, hosts) = match authority.rsplit_once('@') {
             Some((userinfo, hosts)) => (Some(userinfo), hosts),
             None => (None, authority),
         };
-        let (path, query) = match tail.split_once('?') {
+        let (path, query) = match parted(tail, "?") {
             Some((path, query)) => (path, Some(query)),
             None => (tail, None),
         };
@@ -45,7 +45,7 @@ impl<'a> Pieces<'a> {
 
     /// The only host.
     pub(super) fn address(&self, default_port: u16) -> Result<Address, InvalidEndpoint> {
-        if self.hosts.contains(',') {
+        if has(self.hosts, ",") {
             return Err(InvalidEndpoint::UnexpectedList);
         }
         parse_address(self.hosts, default_port)
@@ -68,14 +68,14 @@ impl<'a> Pieces<'a> {
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
         // In "h1:1,u:pw@h2" all before the '@' would be taken for a login, and a host be lost.
-        if self.userinfo.is_some_and(|userinfo| userinfo.contains(['@', ','])) {
+        if self.userinfo.is_some_and(|it| has(it, "@") || has(it, ",")) {
             return Err(InvalidEndpoint::AmbiguousLogin);
         }
         if self.hosts.is_empty() {
             return Err(InvalidEndpoint::MissingHost);
         }
         let mut addresses = Vec::new();
-        for text in self.hosts.split(',') {
+        for text in split(self.hosts, ",") {
             if text.is_empty() {
                 return Err(InvalidEndpoint::GapInList);
             }
@@ -112,7 +112,7 @@ impl<'a> Pieces<'a> {
         if name.is_empty() {
             return Err(InvalidEndpoint::MissingService);
         }
-        if name.contains('/') {
+        if has(name, "/") {
             return Err(InvalidEndpoint::SlashInService);
         }
         percent::decode_text(name, Part::Service)
@@ -125,7 +125,7 @@ impl<'a> Pieces<'a> {
             return Ok(None);
         };
         // Where a variable was not filled in, saying so is better than a login that fails.
-        let (user, password) = match userinfo.split_once(':') {
+        let (user, password) = match parted(userinfo, ":") {
             None | Some((_, "")) => return Err(InvalidEndpoint::MissingPassword),
             Some(both) => both,
         };
@@ -157,8 +157,8 @@ impl<'a> Pieces<'a> {
             return Ok(None);
         };
         let mut database = None;
-        for parameter in query.split('&') {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        for parameter in split(query, "&") {
+            let (name, value) = parted(parameter, "=").unwrap_or((parameter, ""));
             match name {
                 "db" | "database" => {
                     if database.replace(parse_database(value)?).is_some() {
@@ -177,15 +177,15 @@ impl<'a> Pieces<'a> {
 fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoint> {
     let (host, port) = match text.strip_prefix('[') {
         Some(bracketed) => {
-            let (host, rest) = bracketed.split_once(']').ok_or(InvalidEndpoint::Ipv6)?;
+            let (host, rest) = parted(bracketed, "]").ok_or(InvalidEndpoint::Ipv6)?;
             let port = match rest {
                 "" => None,
                 rest => Some(rest.strip_prefix(':').ok_or(InvalidEndpoint::Port)?),
             };
             (parse_ipv6(host)?, port)
         }
-        None => match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => return Err(InvalidEndpoint::Ipv6),
+        None => match parted(text, ":") {
+            Some((_, port)) if has(port, ":") => return Err(InvalidEndpoint::Ipv6),
             Some((host, port)) => (host.to_owned(), Some(port)),
             None => (text.to_owned(), None),
         },
@@ -193,10 +193,8 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
     if host.is_empty() {
         return Err(InvalidEndpoint::MissingHost);
     }
-    let is_name = !host.contains(':');
-    if host.contains(['[', ']', '\\', '"', '<', '>', '^', '`', '{', '|', '}'])
-        || is_name && host.contains('%')
-    {
+    let is_name = !has(&host, ":");
+    if host.bytes().any(|byte| br#"[]\"<>^`{|}"#.contains(&byte)) || is_name && has(&host, "%") {
         return Err(InvalidEndpoint::Host);
     }
     let port = match port {
@@ -212,7 +210,7 @@ fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
         Some((address, zone)) => format!("{address}%{zone}"),
         None => text.to_owned(),
     };
-    let is_it = host.contains(':') && host::read(host.as_bytes()).is_some();
+    let is_it = has(&host, ":") && host::read(host.as_bytes()).is_some();
     if is_it { Ok(host) } else { Err(InvalidEndpoint::Ipv6) }
 }
 

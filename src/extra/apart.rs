@@ -49,11 +49,12 @@ pub(crate) fn spell(mut question: Question<'_>, what: What, piece: usize) {
     }
 }
 
-fn locks(question: &Question<'_>) -> Vec<Names> {
-    #[cfg(any(test, feature = "groups"))]
-    return super::groups::names(question);
-    #[cfg(not(any(test, feature = "groups")))]
-    vec![question.names.clone()]
+#[cfg(any(test, feature = "groups"))]
+use super::groups::names as locks;
+
+#[cfg(not(any(test, feature = "groups")))]
+fn locks<'a>(question: &Question<'a>) -> [&'a Names; 1] {
+    [question.names]
 }
 
 fn take(question: Question<'_>, names: &Names) {

@@ -27,7 +27,11 @@ impl Memory for Releases {
 
     fn tell_again(&mut self, now: Moment, tell: &mut dyn FnMut(&Command)) {
         let is_recent = |(at, _): &(Moment, Command)| now.since(*at) <= REMEMBERED_FOR;
-        self.0.drain(..).filter(is_recent).for_each(|(_, release)| tell(&release));
+        while let Some(noted) = self.0.pop_front() {
+            if is_recent(&noted) {
+                tell(&noted.1);
+            }
+        }
     }
 }
 

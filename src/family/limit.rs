@@ -4,7 +4,6 @@
 //! asks them one after the other, from a random one on, until one of them has tokens, and the next already
 //! where one does not answer soon. So all of them together never give more than the whole, whichever are asked.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -347,7 +346,7 @@ impl RateLimit {
             }));
             let is_last = order.peek().is_none();
             let soon = self.site.command_timeout() / SOON_SHARE;
-            let answered = match self.site.timeout(soon, pin!(next(&mut asked))).await {
+            let answered = match self.site.timeout(soon, next(&mut asked)).await {
                 Ok(answered) => answered,
                 Err(_) if is_last && refused.is_some() => None,
                 Err(_) => continue,

@@ -19,10 +19,12 @@ impl Machine {
     pub(super) fn callers_hear(&mut self, happening: Happening<'_>, now: Moment) -> bool {
         match happening {
             Happening::Tried(server) => {
-                let is_it =
-                    |call: &UnderWay| call.server == server && matches!(call.state, State::Waiting);
-                let waiting = self.calls.all().filter(|(_, call)| is_it(call)).map(|(id, _)| id);
-                let waiting: Vec<CallId> = waiting.collect();
+                let mut waiting = Vec::new();
+                for (id, call) in self.calls.all() {
+                    if call.server == server && matches!(call.state, State::Waiting) {
+                        waiting.push(id);
+                    }
+                }
                 waiting.into_iter().for_each(|id| self.put_call(id, now));
             }
             Happening::Missed(server, id) => {
@@ -93,7 +95,7 @@ impl Machine {
         let (is_alone, is_undriven) = (self.is_alone(), self.is_undriven);
         let Self { links, calls, settings, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
-        let (link, acts) = (&mut links[call.server], call.question.acts);
+        let (link, acts) = (&mut links[call.server], call.question.acts());
         let is_left_out = acts && !is_alone && link.left_out(now, settings.random).is_some();
         if is_undriven {
             call.end(Called::Unreached, effects);
@@ -115,7 +117,7 @@ impl Machine {
         let Some(call) = calls.get_mut(id) else { return };
         let link = &mut links[call.server];
         match link.refusal(now) {
-            Some(Failing::Quarantined(wait)) if call.question.acts => {
+            Some(Failing::Quarantined(wait)) if call.question.acts() => {
                 call.end(Called::Quarantined(wait), effects);
             }
             None | Some(Failing::Quarantined(_)) => call.ask(id, links, settings.owner_id, now),
@@ -132,11 +134,10 @@ impl Machine {
     fn called(&mut self, id: CallId, reply: Option<&Reply>, now: Moment) {
         let Self { calls, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
-        let (server, acts) = (call.server, call.question.acts);
-        let changes = |reply: &Reply| (call.question.changes)(&reply.frame);
-        let is_changed = reply.is_some_and(changes);
+        let (server, acts) = (call.server, call.question.acts());
+        let is_changed = reply.is_some_and(|reply| call.question.has_changed(&reply.frame));
         let keys = std::mem::take(&mut call.question.keys);
-        let script = call.question.script.map_or("", |script| script.text);
+        let script = call.question.script().map_or("", |script| script.text);
         let called = match reply.map(|reply| (&reply.frame, reply.frame.error())) {
             Some((frame, None)) => Called::Replied(frame.clone()),
             Some((_, Some(text))) => {
@@ -202,7 +203,7 @@ impl Machine {
         if !matches!(call.state, State::Asked) {
             return;
         }
-        if call.question.acts {
+        if call.question.acts() {
             // It may change them yet. What asks for them from here on comes behind it.
             let Self { calls, effects, .. } = self;
             let tell = &mut |call: &mut UnderWay| call.is_told(effects);

@@ -14,6 +14,15 @@ use super::link::{Link, REPEATS_MAX};
 use super::talk::To;
 use crate::policy::Moment;
 
+/// Whether anything is asked but a Cluster's map, by plain commands: the compiler drops what that does not need.
+const MORE: bool = cfg!(any(
+    test,
+    feature = "election",
+    feature = "examine",
+    feature = "family",
+    feature = "inspect"
+));
+
 /// What a server is asked.
 pub(crate) struct Call {
     /// None for a plain command.
@@ -126,7 +135,7 @@ impl Calls {
     }
 
     pub(super) fn are_watched(&self) -> bool {
-        !self.watched.is_empty()
+        MORE && !self.watched.is_empty()
     }
 
     /// Those that watch a key, or any where none is named.
@@ -135,10 +144,10 @@ impl Calls {
         key: Option<&[u8]>,
         tell: &mut dyn FnMut(&mut UnderWay),
     ) {
-        let Self { slots, watched, hashing, .. } = self;
-        if watched.is_empty() {
+        if !self.are_watched() {
             return;
         }
+        let Self { slots, watched, hashing, .. } = self;
         let hash = key.map(|key| hashing.hash_one(key));
         let from = hash.map_or(0, |hash| watched.partition_point(|(known, _)| *known < hash));
         for (_, at) in watched[from..].iter().take_while(|it| hash.is_none_or(|hash| it.0 == hash))
@@ -156,7 +165,19 @@ impl Calls {
 impl Call {
     /// The key that is watched.
     fn watched(&self) -> Option<&[u8]> {
-        self.keys.get(self.watched?).map(|key| &**key)
+        self.keys.get(self.watched.filter(|_| MORE)?).map(|key| &**key)
+    }
+
+    pub(super) fn script(&self) -> Option<&Script> {
+        self.script.as_ref().filter(|_| MORE)
+    }
+
+    pub(super) fn acts(&self) -> bool {
+        MORE && self.acts
+    }
+
+    pub(super) fn has_changed(&self, frame: &Frame) -> bool {
+        MORE && (self.changes)(frame)
     }
 }
 
@@ -187,11 +208,12 @@ impl UnderWay {
         let (to, question, is_alone) = (To::Call(id), &self.question, links.len() == 1);
         let link = &mut links[self.server];
         (self.state, self.is_told) = (State::Asked, false);
-        self.is_tracked = question.watched.is_some() && link.watch_held(owner_id, now);
-        let (keys, words) = (slices(&question.keys), slices(&question.words));
-        let Some(script) = &question.script else {
+        self.is_tracked = question.watched().is_some() && link.watch_held(owner_id, now);
+        let keys = slices(&question.keys);
+        let Some(script) = question.script() else {
             return link.talk.write(&keys, Place::Any, to, now);
         };
+        let words = slices(&question.words);
         // Of several servers the first call on each connection brings the script: the others' answers may decide before a
         // slow one says that it lacks the script, and it would do nothing of what it was asked, each time again.
         let is_first = !is_alone && !link.talk.brought.contains(&script.digest);

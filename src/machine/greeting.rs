@@ -103,6 +103,7 @@ impl Handshake {
         handshake
     }
 
+    #[inline(never)]
     fn silent(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
         let mut talk = Talk::of_handshake((settings.random)(), settings.limits);
         if let Some(password) = &login.password {
@@ -388,7 +389,7 @@ impl Machine {
             (link.sighting, is_another) = (Some(sighting), other);
         }
         link.votes_at = link.settles_at().map_or(now, |at| at.max(now));
-        link.warnings = warnings(info).collect();
+        link.warnings = warnings(info);
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;
         if let Some(other) = self.same_as(server, &facts.run_id) {

@@ -151,10 +151,11 @@ impl Machine {
             }
             return;
         }
-        let held: Vec<Held<'_>> = batch
-            .iter()
-            .filter_map(|&id| leases.get(id).map(|lease| (id, lease, ttl_of(lease))))
-            .collect();
+        let mut held: Vec<Held<'_>> = Vec::with_capacity(batch.len());
+        for &id in batch {
+            let lease = leases.get(id);
+            held.extend(lease.map(|lease| (id, lease, ttl_of(lease))));
+        }
         let to = match &held[..] {
             [] => return,
             [(id, lease, _)] => lease.to(*id, at, What::Extend),
@@ -163,9 +164,12 @@ impl Machine {
         if by.is_some() {
             link.give_again(&settings.scripts.repair, &held, by, to, now);
         } else {
-            let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
-            let words: Vec<&[u8]> =
-                held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
+            let (mut keys, mut words) =
+                (Vec::with_capacity(held.len()), Vec::with_capacity(2 * held.len()));
+            for (_, lease, ttl) in &held {
+                keys.push(lease.names.lock());
+                words.extend_from_slice(&[lease.owner.value(), ttl]);
+            }
             link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
         }
         for &id in batch {
@@ -561,12 +565,13 @@ impl Link {
     ) {
         let token = |lease: &Lease| Decimal::new(lease.relay.last_aside(lease.token));
         let tokens: Vec<Decimal> = held.iter().map(|(_, lease, _)| token(lease)).collect();
-        let names = held.iter().map(|(_, lease, _)| &lease.names);
-        let keys: Vec<&[u8]> = names.flat_map(|names| [names.lock(), names.fence()]).collect();
-        let each = held.iter().zip(&tokens);
         let by = by.map(Decimal::new);
-        let words = each.flat_map(|((_, lease, ttl), token)| [lease.owner.value(), ttl, token]);
-        let words: Vec<&[u8]> = words.chain(by.as_deref()).collect();
+        let (mut keys, mut words) = (Vec::new(), Vec::new());
+        for ((_, lease, ttl), token) in held.iter().zip(&tokens) {
+            keys.extend_from_slice(&[lease.names.lock(), lease.names.fence()]);
+            words.extend_from_slice(&[lease.owner.value(), ttl, token]);
+        }
+        words.extend(by.as_deref());
         self.talk.call(script, &keys, &words, to, now);
     }
 }

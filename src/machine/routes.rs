@@ -98,7 +98,13 @@ impl Machine {
         for link in self.routes.iter().flat_map(|routes| &routes.links) {
             serves.get_mut(usize::from(*link)).into_iter().for_each(|it| *it = true);
         }
-        (0..serves.len()).filter(|link| serves[*link]).collect()
+        let mut masters = Vec::new();
+        for (link, serves) in serves.into_iter().enumerate() {
+            if serves {
+                masters.push(link);
+            }
+        }
+        masters
     }
 
     /// Whether a link serves slots, by the map.
@@ -149,20 +155,19 @@ impl Machine {
     /// The link to the server at this address, which is dialled from now on; none where there are too many.
     fn link_at(&mut self, address: &str, now: Moment) -> Option<usize> {
         let known = self.links.iter().position(|link| *link.address == *address);
-        if let Some(at) = known.or_else(|| self.links.iter().position(Link::is_let_go)) {
-            let link = &mut self.links[at];
-            if link.is_let_go() {
-                *link = Link::new(address.into(), now);
-                self.note(now);
-            }
+        let at = known.or_else(|| self.links.iter().position(Link::is_let_go));
+        let at = at.unwrap_or(self.links.len());
+        if self.links.get(at).is_some_and(|link| !link.is_let_go()) {
             return Some(at);
         }
-        if self.links.len() == SLOTS {
-            return None;
+        let link = Link::new(address.into(), now);
+        match self.links.get_mut(at) {
+            Some(free) => *free = link,
+            None if at == SLOTS => return None,
+            None => self.links.push(link),
         }
-        self.links.push(Link::new(address.into(), now));
         self.note(now);
-        Some(self.links.len() - 1)
+        Some(at)
     }
 
     /// Whether a lease has something to do with a server, or something is asked there.
@@ -194,11 +199,14 @@ impl Machine {
     fn lead_leases(&mut self, is_another: bool, now: Moment) {
         for id in self.all(&|_, _| true) {
             let Some(lease) = self.leases.get(id) else { continue };
-            let moved: Vec<usize> = (0..lease.replicas.len())
-                .filter(|at| is_another || lease.replicas[*at].routed.detours.0 != lease.round)
-                .filter(|at| !self.is_settling_at(lease, *at))
-                .filter(|at| self.link_of_slot(lease.replicas[*at].routed.slot) != lease.link(*at))
-                .collect();
+            let mut moved = Vec::new();
+            for (at, Replica { routed, .. }) in lease.replicas.iter().enumerate() {
+                let may = is_another || routed.detours.0 != lease.round;
+                let is_elsewhere = self.link_of_slot(routed.slot) != lease.link(at);
+                if may && is_elsewhere && !self.is_settling_at(lease, at) {
+                    moved.push(at);
+                }
+            }
             for at in moved {
                 self.lead(id, at, now);
             }

@@ -97,8 +97,10 @@ impl Login {
     /// The words of `AUTH`, where there is a password.
     pub(crate) fn auth(&self) -> Option<Vec<&[u8]>> {
         let password = self.password.as_deref()?;
-        let user = self.user.as_deref().map(str::as_bytes);
-        Some([&b"AUTH"[..]].into_iter().chain(user).chain([password.as_bytes()]).collect())
+        let mut auth: Vec<&[u8]> = vec![b"AUTH"];
+        auth.extend(self.user.as_deref().map(str::as_bytes));
+        auth.push(password.as_bytes());
+        Some(auth)
     }
 }
 

@@ -394,11 +394,13 @@ impl Machine {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
             To::Batch(batch) => {
                 let members = self.batches.end(batch);
-                let is_open = |(id, round): &&(LeaseId, u32)| {
-                    let lease = self.leases.get(*id);
-                    lease.is_some_and(|lease| lease.round == *round && lease.is_held())
-                };
-                let ids: Vec<_> = members.iter().filter(is_open).map(|(id, _)| *id).collect();
+                let mut ids = Vec::new();
+                for &(id, round) in &members {
+                    let lease = self.leases.get(id);
+                    if lease.is_some_and(|lease| lease.round == round && lease.is_held()) {
+                        ids.push(id);
+                    }
+                }
                 self.batches.reuse(members);
                 self.renew_at_one(server, server, &ids, now);
                 true
@@ -421,8 +423,8 @@ impl Machine {
         let script = match reply.to {
             #[cfg(any(test, feature = "_calls"))]
             To::Call(id) => {
-                let script = self.calls.get_mut(id).and_then(|call| call.question.script);
-                script.map_or("", |script| script.text)
+                let call = self.calls.get_mut(id);
+                call.and_then(|call| call.question.script()).map_or("", |script| script.text)
             }
             _ => self.settings.scripts.of_error(text.as_bytes()),
         };

@@ -38,8 +38,9 @@ impl ServerError {
 
     /// The same, said by a Sentinel.
     #[cfg(feature = "sentinel")]
-    pub fn of_sentinel(self) -> Self {
-        Self(Arc::new(Said { is_sentinels: true, ..(*self.0).clone() }))
+    pub fn of_sentinel(mut self) -> Self {
+        Arc::make_mut(&mut self.0).is_sentinels = true;
+        self
     }
 
     /// The same of a command that ran `script`, if any, and has these keys: servers do not always
@@ -81,13 +82,11 @@ impl ServerError {
     }
 
     /// The same, where it is known what the user lacks.
-    pub fn lacking(self, right: String) -> Self {
-        match self.code() {
-            Code::Permission | Code::Unscripted => {
-                Self(Arc::new(Said { lacking: Some(right), ..(*self.0).clone() }))
-            }
-            _ => self,
+    pub fn lacking(mut self, right: String) -> Self {
+        if let Code::Permission | Code::Unscripted = self.code() {
+            Arc::make_mut(&mut self.0).lacking = Some(right);
         }
+        self
     }
 
     /// The server's words.
@@ -119,7 +118,7 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Said { code, text, lacking, is_sentinels } = &*self.0;
-        write!(f, "{}", Shown(text.trim_end()))?;
+        write!(f, "{}", Shown(text.trim_ascii_end()))?;
         match (lacking, code) {
             (Some(name), Code::Unscripted) => {
                 write!(f, "; no script may call {} on this server (docs/managed.md)", Shown(name))

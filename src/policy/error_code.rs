@@ -39,7 +39,7 @@ impl Code {
     /// What this text says, also where it is the error of a command in a script.
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
-        match text.split(' ').next().unwrap_or_default() {
+        match parted(text, " ").map_or(text, |(word, _)| word) {
             "NOAUTH" | "WRONGPASS" | "DENIED" => Self::Auth,
             "NOPERM" => Self::Permission,
             "NOSCRIPT" => Self::NoScript,
@@ -129,7 +129,7 @@ pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
     while let Some((_, last)) = parted(place, PLACE) {
         place = last;
     }
-    let place = place.trim_start();
+    let place = place.trim_ascii_start();
     let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
     let line: usize = number(&place.as_bytes()[..end])?;
     script.split('\n').nth(line.checked_sub(1)?)

@@ -122,11 +122,13 @@ pub(crate) struct Facts {
 }
 
 /// What is wrong but no reason to refuse the server, as far as INFO says.
-pub(crate) fn warnings(info: &str) -> impl Iterator<Item = Unfit> {
-    let evicts = find(info, "maxmemory_policy").and_then(evicting);
-    let forgets =
-        find(info, "aof_enabled").filter(|enabled| *enabled == "0").map(|_| Unfit::Forgets);
-    evicts.into_iter().chain(forgets)
+pub(crate) fn warnings(info: &str) -> Vec<Unfit> {
+    let mut warnings = Vec::new();
+    warnings.extend(find(info, "maxmemory_policy").and_then(evicting));
+    if find(info, "aof_enabled") == Some("0") {
+        warnings.push(Unfit::Forgets);
+    }
+    warnings
 }
 
 /// Which run of a server INFO is of, if it says so: another for each start.
@@ -143,9 +145,11 @@ fn evicting(policy: &str) -> Option<Unfit> {
     (policy != "noeviction").then(|| Unfit::Evicts(policy.to_owned()))
 }
 
-fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+/// The value of a field of INFO.
+#[inline(never)]
+pub(crate) fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
-    info.split('\n').find_map(value).map(str::trim)
+    info.split('\n').find_map(value).map(str::trim_ascii)
 }
 
 impl Facts {

@@ -303,19 +303,19 @@ impl<A: Clone + Eq> Mastership<A> {
             return Some(look);
         }
         // Each Sentinel names each of them; each has said its role once.
-        let are = |role: Role| {
-            let listed = evidence.roles.iter().filter(move |(_, it)| *it == role);
-            listed.map(|(server, _)| server).filter(|server| replicas.contains(server))
-        };
-        let mut promoted = are(Role::Master).filter(|server| self.replicas.contains(server));
-        let successor = match (promoted.next(), promoted.next()) {
-            (Some(master), None) => Some(master.clone()),
-            _ => None,
-        };
-        self.replicas = are(Role::Replica).cloned().collect();
-        Some(successor.map_or(Step::AskAgain, |master| {
-            Step::Follow(Successor { master, epoch, has_rival: false })
-        }))
+        let (mut promoted, mut still) = (Vec::new(), Vec::new());
+        for (server, role) in evidence.roles.iter().filter(|(it, _)| replicas.contains(it)) {
+            match role {
+                Role::Master if self.replicas.contains(server) => promoted.push(server),
+                Role::Replica => still.push(server.clone()),
+                _ => {}
+            }
+        }
+        self.replicas = still;
+        Some(match promoted[..] {
+            [master] => Step::Follow(Successor { master: master.clone(), epoch, has_rival: false }),
+            _ => Step::AskAgain,
+        })
     }
 }
 

@@ -7,9 +7,24 @@ pub(crate) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 }
 
 /// What stands before and behind the first `by`.
+#[inline(never)]
 pub(crate) fn parted<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> {
     let (before, rest) = text.split_at(find(text.as_bytes(), by.as_bytes())?);
     Some((before, &rest[by.len()..]))
+}
+
+/// What stands before, between and behind all of them.
+pub(crate) fn split<'a>(text: &'a str, by: &'static str) -> impl Iterator<Item = &'a str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || next_of(&mut rest, by))
+}
+
+#[inline(never)]
+fn next_of<'a>(rest: &mut Option<&'a str>, by: &str) -> Option<&'a str> {
+    let text = rest.take()?;
+    let Some((before, behind)) = parted(text, by) else { return Some(text) };
+    *rest = Some(behind);
+    Some(before)
 }
 
 /// The text in small letters.
@@ -19,6 +34,7 @@ pub(crate) fn lower(text: &str) -> String {
 }
 
 /// Whether `text` has `part`.
+#[inline(never)]
 pub(crate) fn has(text: &str, part: &str) -> bool {
     find(text.as_bytes(), part.as_bytes()).is_some()
 }

@@ -70,7 +70,7 @@ async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
     let (mut failures, mut running) = (Vec::new(), Vec::new());
     while let Some(one) = tries.next() {
         running.push(one);
-        let tried = front.timeout(until.since(clock::now()), pin!(next(&mut running))).await;
+        let tried = front.timeout(until.since(clock::now()), next(&mut running)).await;
         match tried {
             Ok(Some(Ok(lease))) => return Ok(lease),
             Ok(answer) => failures.extend(answer.and_then(Result::err)),

@@ -231,7 +231,9 @@ pub(crate) fn check_features(manifest: &str, page: &str) -> Vec<Finding> {
 pub(crate) fn check_parts(run: &str, workflow: &str, manifest: &str) -> Vec<Finding> {
     let lists = run.lines().filter_map(|line| {
         let (name, list) = line.split_once("=\"")?;
-        ["on_servers", "without_servers", "by_name"].contains(&name).then_some(list.trim_end_matches('"'))
+        ["on_servers", "without_servers", "by_name"]
+            .contains(&name)
+            .then_some(list.trim_end_matches('"'))
     });
     let parts: BTreeSet<&str> = lists.flat_map(str::split_whitespace).collect();
     let rows = workflow.lines().filter_map(|line| line.strip_prefix("          - "));
@@ -359,7 +361,8 @@ mod tests {
 
     #[test]
     fn a_part_without_a_machine_and_a_feature_that_is_not_tried_are_found() {
-        let run = "on_servers=\"a\"\nwithout_servers=\"b\"\nby_name=\"c\"\nfor features in x y,z-z; do\n";
+        let run =
+            "on_servers=\"a\"\nwithout_servers=\"b\"\nby_name=\"c\"\nfor features in x y,z-z; do\n";
         let machines =
             |parts: [&str; 3]| parts.map(|part| format!("          - {part}\n")).concat();
         let manifest = |rows: &str| {

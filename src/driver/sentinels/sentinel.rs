@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::sleep;
 
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -25,6 +24,7 @@ use crate::net::transport::Address;
 #[cfg(feature = "credentials")]
 use crate::policy::RELOGIN;
 use crate::policy::{Backoff, Moment, Word};
+use crate::race::timer;
 #[cfg(feature = "credentials")]
 use crate::race::{First, race};
 
@@ -95,8 +95,10 @@ impl Sentinel {
     }
 
     /// What it refuses, for want of a right.
-    pub(super) fn refused(&self) -> impl Iterator<Item = ServerError> {
-        untold(self.answers().unwrap_or_default()).chain(self.unsaid.clone())
+    pub(super) fn refused(&self) -> Vec<ServerError> {
+        let mut refused = untold(self.answers().unwrap_or_default());
+        refused.extend(self.unsaid.clone());
+        refused
     }
 
     /// What it says of a service.
@@ -171,7 +173,7 @@ impl Sentinel {
             }
             poll_fn(|context| self.poll_tried(context)).await;
             match self.state {
-                State::Down(until, _) => sleep(until.since(clock::now())).await,
+                State::Down(until, _) => timer(until.since(clock::now())).await,
                 _ => return,
             }
         }
@@ -241,7 +243,7 @@ impl Way {
     ) -> BoxFuture<'static, Box<Interview>> {
         Box::pin(async move {
             loop {
-                sleep(at.since(clock::now())).await;
+                timer(at.since(clock::now())).await;
                 if let Ok(interview) = self.meet(sentinel.clone()).await {
                     return interview;
                 }
@@ -257,19 +259,24 @@ fn is_mute(answers: &[Frame]) -> bool {
 }
 
 /// What one that answers so refuses to tell, with the right that the user lacks.
-pub(crate) fn untold(answers: &[Frame]) -> impl Iterator<Item = ServerError> {
+pub(crate) fn untold(answers: &[Frame]) -> Vec<ServerError> {
     let is_told = |channel: &str| {
         let is_it = |it: &Frame| it.as_bytes().is_some_and(|it| it == channel);
         let tells =
             |it: &Frame| matches!(it.value(), Frame::Push(items) if items.iter().any(is_it));
         answers.iter().any(tells)
     };
-    let untold = CHANNELS.into_iter().filter(move |channel| !is_told(channel));
-    answers.iter().filter_map(Frame::error).zip(untold).map(|(text, channel)| {
+    let (mut errors, mut untold) = (answers.iter().filter_map(Frame::error), Vec::new());
+    for channel in CHANNELS {
+        if is_told(channel) {
+            continue;
+        }
+        let Some(text) = errors.next() else { break };
         let error = ServerError::new(text);
         let lacks = error.is_about_channels();
-        if lacks { error.lacking(format!("&{channel}")) } else { error }
-    })
+        untold.push(if lacks { error.lacking(format!("&{channel}")) } else { error });
+    }
+    untold
 }
 
 /// What a Sentinel replies to `SENTINEL MASTER` and, from after it, to `GET-MASTER-ADDR-BY-NAME`.

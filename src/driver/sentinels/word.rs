@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::endpoint::host;
 use crate::net::transport::Address;
-use crate::policy::{Role, SETTLING, Word};
+use crate::policy::parts::has;
+use crate::policy::{Role, SETTLING, Word, fitness};
 
 /// What a Sentinel knows of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +26,13 @@ pub(crate) struct Known {
 /// Reads the replies of `SENTINEL MASTER` and, from after it, `GET-MASTER-ADDR-BY-NAME`.
 pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
     let flags = field(watched, "flags")?;
-    let is_down = ["s_down", "o_down"];
     // It counts from where the Sentinel began to watch this master, or started itself.
     let watched_for = millis(watched, "role-reported-time");
     let word = Word {
         epoch: count(watched, "config-epoch")?,
         watched: address_in(watched)?,
         master: pair(named)?,
-        is_down: flags.split(',').any(|flag| is_down.contains(&flag)),
+        is_down: has(flags, "s_down") || has(flags, "o_down"),
         is_new: watched_for.is_some_and(|time| time < SETTLING),
     };
     Some(Known {
@@ -48,16 +48,17 @@ pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
 
 /// Reads the reply of `SENTINEL REPLICAS`.
 pub(crate) fn replicas(reply: &Frame) -> Vec<Address> {
-    let Frame::Array(replicas) = reply else { return Vec::new() };
-    replicas.iter().filter_map(address_in).collect()
+    let mut addresses = Vec::new();
+    if let Frame::Array(replicas) = reply {
+        replicas.iter().for_each(|replica| addresses.extend(address_in(replica)));
+    }
+    addresses
 }
 
 /// Reads the reply of `INFO replication`.
 pub(crate) fn role(reply: &Frame) -> Role {
     let text = reply.as_bytes().map(|text| String::from_utf8_lossy(text));
-    let role =
-        text.as_deref().and_then(|text| text.lines().find_map(|it| it.strip_prefix("role:")));
-    match role.map(str::trim) {
+    match text.as_deref().and_then(|text| fitness::find(text, "role")) {
         Some("master") => Role::Master,
         Some(_) => Role::Replica,
         None => Role::Silent,

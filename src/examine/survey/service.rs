@@ -25,7 +25,7 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
             let mut interview = interview.map_err(Reason::of_sentinel)?;
             let within = plan.standard.command_timeout;
             let known = ask(&mut interview, &name, within).await?;
-            let untold = untold(&interview.answers).next();
+            let untold = untold(&interview.answers).into_iter().next();
             Ok((known, untold))
         }
     });
