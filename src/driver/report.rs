@@ -108,7 +108,7 @@ impl Servers {
         if machine.is_undriven {
             return self.undriven(machine);
         }
-        let mut servers = Vec::new();
+        let mut servers = Vec::with_capacity(self.votes());
         for answer in machine.report(id, clock::now()) {
             servers.push(self.server(machine, Some(id), &answer, why));
         }
