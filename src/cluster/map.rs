@@ -11,6 +11,8 @@ use super::slot::SLOTS;
 
 /// In the place of an index: no master that can be reached serves the slot.
 const NOBODY: u16 = u16::MAX;
+/// Nodes of a Cluster, by its specification.
+const NODES_MAX: usize = 1000;
 
 /// Which master serves which slot. Never without any; slots without a master are possible.
 #[derive(Clone)]
@@ -158,11 +160,13 @@ fn index_of(index: usize) -> u16 {
 /// The ids of the nodes in a reply to `CLUSTER SLOTS`; nothing where they have none, or it is no list.
 pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     let ranges = list(reply)?;
-    let nodes = ranges.iter().filter_map(list).flat_map(|range| range.iter().skip(2));
-    let id = |node| list(node)?.get(2)?.as_bytes()?[..].try_into().ok();
-    let mut ids: Vec<_> = nodes.filter_map(id).collect();
-    ids.sort_unstable();
-    ids.dedup();
+    let mut ids = Vec::new();
+    for node in ranges.iter().flat_map(|range| list(range).unwrap_or_default().iter().skip(2)) {
+        let id = list(node).and_then(|node| node.get(2)?.as_bytes()?[..].try_into().ok());
+        if let Some(id) = id.filter(|id| ids.len() < NODES_MAX && !ids.contains(id)) {
+            ids.push(id);
+        }
+    }
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)
 }
 
