@@ -158,11 +158,11 @@ try() {
     return $failed
 }
 
-# Two servers at a time: tests wait for most of their time.
+# Three servers at a time: tests wait for most of their time.
 failed=0
 under_way=0
 for at in "${!names[@]}"; do
-    if [ "$under_way" -eq 2 ]; then
+    if [ "$under_way" -eq 3 ]; then
         wait -n || failed=1
         under_way=$((under_way - 1))
     fi

@@ -15,13 +15,7 @@ use super::talk::To;
 use crate::policy::Moment;
 
 /// Whether anything is asked but a Cluster's map, by plain commands: the compiler drops what that does not need.
-const MORE: bool = cfg!(any(
-    test,
-    feature = "election",
-    feature = "examine",
-    feature = "family",
-    feature = "inspect"
-));
+const MORE: bool = cfg!(any(test, feature = "_scripted"));
 
 /// What a server is asked.
 pub(crate) struct Call {

@@ -13,8 +13,15 @@ async fn is_refused(locker: &Locker, name: &str, is_why: impl Fn(&Error) -> bool
     soon("it is refused", refused).await;
 }
 
+/// Takes another lock there: a replica may not have heard of its release when the node dies.
+async fn meet_node_of(locker: &Locker, name: &str) {
+    take(locker, &format!("{{{name}}} met")).await.release().await.unwrap();
+}
+
+/// Before Redis 7 other nodes may notice first: they say that the slot is at port 0 then.
 fn is_no_node(error: &Error) -> bool {
-    error.to_string().contains("no node of the Cluster")
+    let text = error.to_string();
+    text.contains("no node of the Cluster") || text.contains(" :0)")
 }
 
 /// It would grant the locks of all slots beside the node's successor.
@@ -24,7 +31,7 @@ async fn a_server_that_is_no_node_and_comes_to_the_address_of_one_grants_nothing
     let [name, ..] = spread(&cluster);
     let (slot, port) = (cluster.slot(&name), cluster[0].port());
     let locker = connect(&cluster).await;
-    take(&locker, &name).await.release().await.unwrap();
+    meet_node_of(&locker, &name).await;
     cluster.kill(0);
     let waiting = tokio::spawn(locker.lock(&name).into_future());
     let other = RedisServer::builder().port(port).start();
@@ -49,7 +56,7 @@ async fn a_node_of_another_cluster_that_comes_to_the_address_of_one_grants_nothi
     let [name, ..] = spread(&cluster);
     let (slot, port, replica) = (cluster.slot(&name), cluster[0].port(), cluster.replica_of(0));
     let (holder, locker) = (connect(&cluster).await, connect(&cluster).await);
-    take(&locker, &name).await.release().await.unwrap();
+    meet_node_of(&locker, &name).await;
     cluster.kill(0);
     let other = another_cluster(port).await;
     is_refused(&locker, &name, is_no_node).await;
@@ -69,7 +76,7 @@ async fn a_new_node_of_the_cluster_at_the_address_of_one_that_is_gone_serves() {
     let [name, ..] = spread(&cluster);
     let slot = cluster.slot(&name);
     let locker = connect(&cluster).await;
-    take(&locker, &name).await.release().await.unwrap();
+    meet_node_of(&locker, &name).await;
     cluster.kill(0);
     let from = cluster.wait_until_failed_over(slot).await;
     take(&locker, &name).await.release().await.unwrap();
