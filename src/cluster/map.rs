@@ -11,7 +11,7 @@ use super::slot::SLOTS;
 
 /// In the place of an index: no master that can be reached serves the slot.
 const NOBODY: u16 = u16::MAX;
-/// Nodes of a Cluster, by its specification.
+/// Maximum nodes of a Cluster, by its specification: of a longer list the others are not kept.
 const NODES_MAX: usize = 1000;
 
 /// Which master serves which slot. Never without any; slots without a master are possible.

@@ -235,11 +235,8 @@ impl Keeper {
         let Self { driver, servers, settings, .. } = self;
         let mut over = link.map(|link| Over { driver, link, within });
         Box::pin(async move {
-            let mut found = match &over {
-                Some(over) => servers.map_of(&node, *settings, Some(over)).await,
-                None => Err(Reason::Unfit(Unfit::NoNode)),
-            };
-            if let Err(Reason::Unfit(_)) = found {
+            let mut found = servers.map_of(&node, *settings, over.as_ref()).await;
+            if over.is_some() && matches!(found, Err(Reason::Unfit(_))) {
                 over = None;
                 found = servers.map_of(&node, *settings, None).await;
             }

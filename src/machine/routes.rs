@@ -113,7 +113,7 @@ impl Machine {
         self.routes.as_ref().is_some_and(|routes| routes.links.iter().any(serves))
     }
 
-    /// The map: the addresses of servers, the names of all nodes, and which of those servers has a slot.
+    /// The map: the addresses of masters, the ids of all nodes, and which of those masters has a slot.
     pub(crate) fn route(
         &mut self,
         masters: &[String],

@@ -57,9 +57,9 @@ pub(super) struct Pieces {
     pub(super) spell: Spell,
 }
 
-/// What a server is called, wherever it is.
+/// The id of a node, which stays when its address changes.
 pub(crate) type NodeId = [u8; 40];
-/// Those that a server names, if they have names.
+/// The ids that a server names; none where it gives no ids.
 pub(crate) type Nodes = Option<Vec<NodeId>>;
 
 /// Which link serves which slot.
@@ -68,7 +68,7 @@ pub(super) struct Routes {
     /// For each slot a link, or [`UNKNOWN`].
     pub(super) links: Vec<u16>,
     pub(super) is_known: bool,
-    /// All, as one of them has said last; none where they have no names.
+    /// The ids of all nodes, as one of them has said last; empty where they give no ids.
     pub(super) nodes: Vec<NodeId>,
     /// Since when others alone are heard of.
     pub(super) others_since: Option<Moment>,

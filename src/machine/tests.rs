@@ -294,14 +294,8 @@ pub(super) fn bounded(bench: &mut Bench, name: &[u8], wait: Wait, bounds: Bounds
     request_of(&FENCED, bench, name, wait, bounds)
 }
 
-pub(super) fn request_of(
-    kind: &'static Kind,
-    bench: &mut Bench,
-    name: &[u8],
-    wait: Wait,
-    bounds: Bounds,
-) -> LeaseId {
-    let options = Options {
+pub(super) fn options_of(kind: &'static Kind, name: &[u8], wait: Wait, bounds: Bounds) -> Options {
+    Options {
         kind,
         names: Names::new(b"", name).unwrap(),
         term: Term::new(Duration::from_secs(10), None).unwrap(),
@@ -312,8 +306,17 @@ pub(super) fn request_of(
         is_fair: false,
         words: Box::default(),
         said: Box::default(),
-    };
-    let id = bench.machine.acquire(options, bench.now);
+    }
+}
+
+pub(super) fn request_of(
+    kind: &'static Kind,
+    bench: &mut Bench,
+    name: &[u8],
+    wait: Wait,
+    bounds: Bounds,
+) -> LeaseId {
+    let id = bench.machine.acquire(options_of(kind, name, wait, bounds), bench.now);
     // What becomes of it is told at once.
     bench.machine.is_announced(id);
     id

@@ -1,6 +1,7 @@
 //! Servers of another Cluster, which come to the addresses of those that are known, or take the place of all.
 
 use super::super::super::core::Settings;
+use super::super::super::tests::options_of;
 use super::*;
 
 const OURS: NodeId = [b'1'; 40];
@@ -116,18 +117,8 @@ fn others_take_the_place_of_all_once_none_of_them_has_answered_for_long_enough()
 fn a_lease_is_looked_for_at_those_that_have_taken_the_place_of_all() {
     let mut bench = unmet();
     assert!(is_led(&mut bench, &[OURS]) && serves(&mut bench, 0, &naming(&[OURS])));
-    let options = Options {
-        kind: &FENCED,
-        names: Names::new(b"", b"a").unwrap(),
-        term: Term::new(10 * OTHERS_AFTER, None).unwrap(),
-        bounds: Bounds::default(),
-        wait: Wait::Never,
-        retry: Retry::default(),
-        is_renewed: true,
-        is_fair: false,
-        words: Box::default(),
-        said: Box::default(),
-    };
+    let term = Term::new(10 * OTHERS_AFTER, None).unwrap();
+    let options = Options { term, ..options_of(&FENCED, b"a", Wait::Never, Bounds::default()) };
     let id = bench.machine.acquire(options, bench.now);
     let (_, asked) = the_one(&mut bench, 0);
     bench.reply(0, &stamp(&asked));
