@@ -199,8 +199,17 @@ fn nothing_is_left(world: &World) {
     }
 }
 
+/// What a server kept long ago, and has again, lives by its wall clock, which may have been set back many times since.
+fn older_keys_live(world: &World) -> Duration {
+    if ![Fault::Snapshot, Fault::Demotion].into_iter().any(|fault| world.plan.has(fault)) {
+        return Duration::ZERO;
+    }
+    let behind = (0..world.plan.servers).map(|server| world.server(server).is_behind_by());
+    behind.max().unwrap_or_default()
+}
+
 async fn all_can_be_taken(world: &Arc<World>, locker: &Locker, client: usize) {
-    let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK;
+    let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK + older_keys_live(world);
     for name in 0..world.plan.names {
         match locker.lock(key(name)).wait_at_most(limit).await {
             Ok(guard) => {

@@ -429,6 +429,12 @@ impl Server {
         self.wall_ahead_micros += micros;
     }
 
+    /// Its wall clock is so far behind.
+    pub(crate) fn is_behind_by(&self) -> Duration {
+        let micros = (self.true_wall)() - self.wall();
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    }
+
     pub(crate) fn flush_scripts(&mut self) {
         self.scripts.clear();
     }
