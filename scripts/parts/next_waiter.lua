@@ -1,21 +1,20 @@
--- next_waiter: the first in the queue of a lock (queue.lua) that is to have the lock. Whatever stands before it is
--- taken out: waiters that nobody hears of any more, entries that are none, and gaps.
+-- next_waiter: the first living waiter in the queue of a lock (queue.lua), which is to have the lock. Whatever stands
+-- before it is taken out: dead waiters, entries that are none, and gaps.
 --
--- A waiter lives whose entry has not ended by the server's clock. Where the lock `is_free`, its channel has to be heard
--- too: nobody waits longer for a process that has died. An entry that lasts for longer than any may, since a clock was
--- set or somebody else wrote it, is cut to the longest that one may have. `own` is the ticket of the waiter that asks,
--- if there is one: it lives.
+-- A waiter lives if its entry has not ended by the server's clock and, where the lock `is_free`, its channel has a
+-- subscriber: so nobody waits longer for a process that has died. An entry that lasts longer than any may, because a
+-- clock was set or another program wrote it, is cut to the longest time allowed. `own` is the ticket of the waiter that
+-- calls, if any: it lives.
 --
--- Of gaps that are more than 100 the end is found by the names of all fields, where these are few, and the user may read
--- them (HKEYS). Otherwise gaps are passed over 100 at a time, and a queue that has far more of them than any had is
--- deleted, as is one without an entry, or whose 'first' or 'last' is no ticket (a whole number up to 2^52): so nobody's
--- number is counted through, and a waiter that was in it comes back with its next question. After 500 entries, or 2000
--- gaps, `again` is what the script is to reply, with nothing done of what it was asked: who asked asks the same again at
--- once, and goes on from there.
+-- The end of more than 100 gaps is found by the names of all fields, if these are few, and the user may read
+-- them (HKEYS). Otherwise gaps are passed over 100 at a time. A queue with far too many gaps is deleted, so that no call
+-- counts through them; so is a queue without an entry, or whose 'first' or 'last' is no ticket (a whole number up to
+-- 2^52). Its waiters come back with their next question. After 500 entries, or 2000 gaps, the script is to
+-- reply `again`, and do nothing of what it was called for: the caller repeats the call at once, which goes on from there.
 --
--- It is given the queue's 'first' and 'last', as they are there. It gives back the first ticket and the last (1 and 0 where the queue is empty, and so deleted), and of the waiter at
--- the first: the owner, the TTL, the limit and the weight of the share that it wants, if it wants one, the channel, and
--- `is_mute` where the server does not say whether anybody hears that.
+-- Takes the queue's 'first' and 'last', as they are there. Returns the first ticket and the last (1 and 0 if the queue
+-- is empty, and so deleted), and of the waiter at the first: the owner, the TTL, the limit and the weight of the share
+-- that it wants, if any, the channel, and `is_mute` if the server does not say whether that has a subscriber.
 
 local function next_waiter(queue, now, is_free, begun, ended, own)
   local next, looked, first, last = {}, 0, tonumber(begun), tonumber(ended)
