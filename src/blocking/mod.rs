@@ -38,9 +38,9 @@ use crate::names::Names;
 use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait, waitable};
 use crate::shutdown::Shutdown;
 
-/// Takes locks, and keeps them by threads of its own: one for each server, and one with the clock.
+/// Takes locks, and renews them by threads of its own: one for each server, and one with the timer.
 ///
-/// Clones share them. They end with the last clone and the last guard.
+/// Clones share the threads, which end with the last clone and the last guard.
 #[derive(Clone)]
 pub struct Locker {
     driver: Arc<Driver>,
