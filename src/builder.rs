@@ -128,8 +128,8 @@ impl Builder {
     /// Sets how long a command waits for its reply; the timeout is noticed within an eighth of that.
     ///
     /// From 10 ms to 1 h; by default 500 ms, and with several servers a twentieth of the TTL, from 50
-    /// ms to 500 ms. It has to be longer than a round trip to the server: a server that is farther away can be
-    /// connected to, and grants nothing. It also limits a request that does not wait. A connection that sends nothing for
+    /// ms to 500 ms. It has to be longer than a round trip to the server: else the locker connects,
+    /// and is granted nothing. It also limits a request that does not wait. A connection that brings nothing for
     /// two timeouts while commands wait is replaced.
     ///
     /// # Examples
@@ -153,8 +153,8 @@ impl Builder {
     /// Sets how long connecting may take, from the dial to the end of the handshake: 10 ms to 1 h, 2 s
     /// by default.
     ///
-    /// Over TLS, a connection that takes another's place has 15 times as long from the server's acceptance on: when all
-    /// clients come back to a server at once, their handshakes take long, and each handshake that a client gives up costs
+    /// Over TLS, a connection that replaces another has 15 times as long once the server has accepted it: when all
+    /// clients come back to a server at once, their handshakes take long, and each one that a client gives up costs
     /// the server another.
     ///
     /// The dial also ends if a server answers `HELLO`, but no `SCRIPT LOAD` within 1 s, or half of this
@@ -228,17 +228,17 @@ impl Builder {
         self.connect_to(Quorum::needed).await
     }
 
-    /// A locker at once, which connects in the background: for a service that starts before its Redis does.
+    /// Returns a locker at once, which connects in the background: for a service that starts before its Redis does.
     ///
-    /// Until a quorum of the servers can be reached, a request without a wait is
-    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. What [`Builder::connect`]
-    /// says of wrong credentials and of servers that are not fit, the first request says, at once:
-    /// [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse). It makes no call, so it is not async.
+    /// Until a quorum of the servers can be reached, a request that does not wait is
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), and a request with a limit waits for them. Wrong credentials and
+    /// unfit servers are errors of the first request, at once: [`Auth`](crate::ErrorKind::Auth) or
+    /// [`Misuse`](crate::ErrorKind::Misuse).
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], as far as no server is needed to see it; and for a
-    /// Cluster and Sentinels, which have to be asked first where the servers are.
+    /// [`Misuse`](crate::ErrorKind::Misuse) as [`Builder::connect`], if the mistake shows without a server; and for a
+    /// Cluster and Sentinels, which first have to say where the servers are.
     ///
     /// # Panics
     ///
@@ -343,7 +343,7 @@ impl Locker {
         Self::builder().node(url).connect().await
     }
 
-    /// A locker with settings of your own; it needs a [`Builder::node`] or several.
+    /// The settings of a locker; they need at least one [`Builder::node`].
     ///
     /// # Examples
     ///

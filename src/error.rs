@@ -16,10 +16,10 @@ pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
 
 const HELD_HERE: &str = "held through this same locker, by another task or by the caller itself";
 
-/// Why a lock could not be taken, kept or given back.
+/// Why a lock could not be acquired, renewed or released.
 ///
-/// [`Error::kind`] says what to do about it: an error has exactly one kind. Predicates say what else is
-/// true of it: a wait that ran out is [`Error::is_timeout`], whether another client held the lock until
+/// [`Error::kind`] says what to do: an error has exactly one kind. Predicates say what else is
+/// true: a wait that ran out is [`Error::is_timeout`], whether another client held the lock until
 /// then or the servers were down. The text names the lock, the server and the party at fault, and never
 /// a password.
 ///
@@ -47,7 +47,7 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    /// What it is about, and its name.
+    /// Whether it is about a lock or something else, and the name of that.
     about: Option<(&'static str, String)>,
     report: Report,
 }
@@ -60,8 +60,7 @@ pub(crate) enum Kind {
     HeldHere,
     /// It was granted with too little validity left, and given back.
     TooLate,
-    /// The servers that would have had to agree did not, until the wait ran out if there was one;
-    /// and cannot, where that `is_final`.
+    /// No quorum agreed, until the wait ran out if there was one; it never will where that `is_final`.
     NoQuorum { waited: Option<Duration>, is_final: bool },
     /// The lease is no longer held.
     Lost(Loss),
@@ -75,7 +74,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What it is where servers said this and nobody has to agree: as bad as the worst of it.
+    /// The kind where no quorum is needed: as bad as the worst answer.
     pub(crate) fn unserved(report: &Report) -> Self {
         let mut lasting = [FailureKind::Auth, FailureKind::Misuse].into_iter();
         Self::NoQuorum { waited: None, is_final: lasting.any(|it| report.has_failure(it)) }
@@ -94,7 +93,7 @@ impl Error {
         Self(Box::new(Inner { kind, about: Some((what, name)), report }))
     }
 
-    /// The same about something of this name.
+    /// The same error with another name.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn named(mut self, name: String) -> Self {
         self.0.about = self.0.about.map(|(what, _)| (what, name));
@@ -105,7 +104,7 @@ impl Error {
         Self::misuse_of(&what)
     }
 
-    /// Compiled once, whatever it is.
+    /// Compiled once, whatever the type of the text.
     #[inline(never)]
     fn misuse_of(what: &dyn fmt::Display) -> Self {
         Self::of_no_lock(Kind::Misuse(what.to_string()), Report::default())
@@ -156,9 +155,9 @@ impl Error {
     /// A guard of the same locker, or of a clone of it, holds the lock: the caller waits for itself, or
     /// for another task of this process.
     ///
-    /// It is known in three cases: the request asked for the check
-    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)); its wait ran out; or it does not wait and
-    /// was refused. In the third case the first 4,096 leases of the locker are looked at, and no more.
+    /// This is known if the request asked for the check
+    /// ([`LockRequest::reject_reentrant`](crate::LockRequest::reject_reentrant)), its wait ran out, or it does not wait and
+    /// was refused. In the last case only the first 4,096 leases of the locker are compared.
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)
@@ -215,8 +214,8 @@ impl Error {
     /// A command was sent and no reply came: the server may have carried it out.
     ///
     /// After an acquire, the caller does not hold the lock, and a release of whatever the servers may have granted is
-    /// queued; at worst the lock stays taken for one TTL. After an extension, the lease stays until its old end. What may
-    /// have happened after another call is said there.
+    /// queued; at worst the lock stays taken for one TTL. After an extension, the lease stays until its old end. Other
+    /// calls document their own outcomes.
     ///
     /// # Examples
     ///
@@ -260,8 +259,7 @@ impl Error {
         &mut self.0.report
     }
 
-    /// A locker that could not be connected says only what is wrong with each server: the others may
-    /// be well.
+    /// A locker that could not connect lists what is wrong with each server, and not how many servers are missing.
     fn fmt_no_quorum(&self, waited: Option<Duration>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { about, report, .. } = &*self.0;
         if let Some(waited) = waited {

@@ -1,4 +1,4 @@
-//! What a caller holds.
+//! The guard of a held lease.
 
 #[cfg(feature = "tokio-util")]
 mod cancelling;
@@ -30,8 +30,8 @@ use crate::policy::Loss;
 ///
 /// Dropping a guard queues its release, which neither blocks nor panics and needs no runtime. If the
 /// connection ends first, the release is sent again on the next one; at the latest the lock is free
-/// when its TTL is over. If another task of this process waits for the lock, the first such task gets
-/// it instead: at once and without a command, or else in one round trip.
+/// when its TTL is over. If other tasks of this process wait for the lock, the first of them gets
+/// it instead: at once and without a command, or in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
     /// Dropped before the lease.
@@ -80,8 +80,8 @@ impl<F: Fencing> Guard<F> {
         self.lease.names()
     }
 
-    /// What each server answered when the lease was granted, with its round trip. Of a lease that another task of this
-    /// process has passed on, these are the last answers to that task.
+    /// What each server answered when the lease was granted, with its round trip. If another task of this
+    /// process passed the lease on, these are the last answers to that task.
     ///
     /// # Examples
     ///
@@ -99,7 +99,7 @@ impl<F: Fencing> Guard<F> {
 
     /// The time left of the lease, on the safe side; zero once it is lost.
     ///
-    /// It counts from before the acquire was sent, less the allowed clock drift, on a clock that
+    /// The lease counts from before the acquire was sent, less the allowed clock drift, by a clock that
     /// counts while the machine sleeps.
     ///
     /// # Examples
@@ -121,8 +121,8 @@ impl<F: Fencing> Guard<F> {
 
     /// Whether the lease has ended. Once true, it stays true.
     ///
-    /// This asks no server: it is true from the lease's end on, and once a renewal or a watch has found
-    /// the lease gone. Before its first renewal a lease is watched only while a task waits in
+    /// This asks no server: it is true from the lease's end on, or once a renewal or a push has shown
+    /// that the lease is gone. Servers send such pushes from the first renewal on; before that, only while a task waits in
     /// [`Guard::lost`] or [`Guard::run`].
     ///
     /// # Examples
@@ -169,11 +169,11 @@ impl<F: Fencing> Guard<F> {
     ///
     /// It resolves at the lease's deadline at the latest, by a timer that needs no reply, and at once
     /// when no quorum of servers can hold the lease any more. If the servers allow it (RESP3 and client
-    /// tracking), a renewed lease is watched from its first renewal on (a third of its TTL after the
+    /// tracking), the key is watched from the first renewal on (a third of the TTL after the
     /// grant), or from some 40 ms after a task began to wait here or in [`Guard::run`]. Then a deleted
-    /// key is known within a round trip (within 200 ms if that key changes again and again), and
-    /// otherwise at the next renewal. A guard of which only [`Guard::is_lost`] is called is not watched
-    /// before its first renewal: most leases are over by then, and cost the server nothing.
+    /// key is known within a round trip (within 200 ms if that key changes again and again);
+    /// otherwise at the next renewal. Most leases end before their first renewal, and cost the server
+    /// no tracking.
     ///
     /// # Panics
     ///
@@ -200,9 +200,9 @@ impl<F: Fencing> Guard<F> {
     }
 
     /// A token that is cancelled when the lease is lost, and when the guard is released or dropped: for tasks, threads and
-    /// requests elsewhere, which [`Guard::run`] cannot end. Each call returns the same token, as a clone.
+    /// requests to other services, which [`Guard::run`] cannot end. Each call returns a clone of the same token.
     ///
-    /// It is cancelled before the release is sent. A task of the locker's runtime waits for the loss, as in
+    /// The token is cancelled before the release is sent. A task of the locker's runtime waits for the loss, as in
     /// [`Guard::lost`].
     ///
     /// # Examples
@@ -284,18 +284,18 @@ impl<F: Fencing> Guard<F> {
     /// Extends the lease, and returns how many replicas have acknowledged it: the server waits until `replicas`
     /// have, for at most `within` (Redis's `WAIT`).
     ///
-    /// Fewer than `replicas` are no error, and the lease stays: compare the number. It is best effort, and proves
+    /// Fewer than `replicas` are no error, and the lease stays: compare the number. The number is best effort, and proves
     /// nothing at a failover: the replica that is promoted may be one that has not acknowledged, and a replica that
-    /// restarts without its data forgets what it acknowledged. It says nothing of later renewals. Against the loss of a
-    /// server use [several independent ones](crate::Builder::nodes), and a [fencing token](Guard::fence).
+    /// restarts without its data forgets what it acknowledged. It does not cover later renewals. Against the loss of a
+    /// server use [several independent servers](crate::Builder::nodes), and a [fencing token](Guard::fence).
     ///
-    /// A `WAIT` holds up all commands behind it on the same connection, those of other locks too. So `within` is cut to
-    /// a third of the TTL and to half of [`Builder::command_timeout`](crate::Builder::command_timeout), and is at least
-    /// 1 ms. Each connection has one `WAIT` at a time, and other commands go in between; a caller whose `within` is over by its
-    /// turn gives the replicas 1 ms.
+    /// A `WAIT` delays all later commands of the same connection, also those of other locks. So `within` is at most
+    /// a third of the TTL and half of [`Builder::command_timeout`](crate::Builder::command_timeout), and at least
+    /// 1 ms. Each connection has one `WAIT` at a time, and other commands go in between; if `within` is over when a caller's
+    /// turn comes, its `WAIT` lasts 1 ms.
     ///
-    /// Over several servers, each of which has replicas of its own, all are asked together. The number is the largest
-    /// that a quorum of the servers reaches; for several locks on different nodes of a Cluster, that every node reaches.
+    /// Several servers, each with replicas of its own, are asked together. The number is the largest
+    /// that a quorum of the servers reaches; for locks on different nodes of a Cluster, that every node reaches.
     ///
     /// The user needs the right `+wait`.
     ///
@@ -330,15 +330,15 @@ impl<F: Fencing> Guard<F> {
 
     /// Releases the lock and waits for the servers' confirmation.
     ///
-    /// If another task of this process waits for the lock, the first such task gets it, and this returns without an
+    /// If other tasks of this process wait for the lock, the first of them gets it, and this returns without an
     /// answer from a server: if the key is gone, the next holder finds out.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::ErrorKind::Lost) if the lease ended before: the work under it may not have been
     /// exclusive. Any other error means that no quorum confirmed the release: it has been queued
-    /// once more, and at the latest the lock is free when its TTL is over. It is [`Misuse`](crate::ErrorKind::Misuse)
-    /// where that of [`Guard::extend`] is.
+    /// once more, and at the latest the lock is free when its TTL is over. [`Misuse`](crate::ErrorKind::Misuse)
+    /// as for [`Guard::extend`].
     ///
     /// # Cancel safety
     ///
@@ -359,8 +359,8 @@ impl<F: Fencing> Guard<F> {
         self.into_lease().release().await
     }
 
-    /// Releases the lock without waiting for the servers' confirmation, so that the lock costs its
-    /// caller one round trip.
+    /// Releases the lock without waiting for the servers' confirmation, so that only the acquire costs the
+    /// caller a round trip.
     ///
     /// Dropping the guard does the same: the release is sent, and repeated until the server answers;
     /// or the first waiting task of this process gets the lock. Only [`Guard::release`] tells whether
@@ -390,7 +390,7 @@ impl<F: Fencing> Guard<F> {
 impl Guard<Fenced> {
     /// The fencing token of this lease.
     ///
-    /// The statement that reads writes the token, and the statement that writes checks it. A check in the last
+    /// The statement that reads stores the token, and the statement that writes checks it. A check in the last
     /// write alone lets a former holder write between this holder's read and its write: then one of the two
     /// writes is lost. The repository's `docs/fencing.md` has both statements for PostgreSQL, Redis and S3.
     ///

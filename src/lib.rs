@@ -19,10 +19,10 @@
 //!
 //! # What holds, and what does not
 //!
-//! A lease ends by itself. [`Guard::is_lost`] is true at its end at the latest, and no other client is granted the lock
-//! before that: as long as the server keeps its memory, and its clock runs within 1 % and 2 ms of this machine's for one
+//! [`Guard::is_lost`] is true at the lease's end at the latest, and no other client is granted the lock
+//! before that, while the server keeps its memory, and its clock runs within 1 % and 2 ms of this machine's for one
 //! TTL. A process can be paused right after the check. So work that must never be done twice needs [`Guard::fence`], and
-//! a resource that refuses old tokens.
+//! a resource that refuses smaller tokens.
 //! [`guide::guarantees`] lists each guarantee, its condition and the tests that show it. The
 //! [`guide`] says how to choose servers, quorum and TTL, what goes wrong, and when to use something
 //! else.
@@ -35,17 +35,17 @@
 //!
 //! # Runtimes
 //!
-//! A [`Locker`] lives on the tokio runtime that it was connected on, with I/O and time enabled: it reads
-//! replies and renews leases there. That runtime has to be driven for as long as the locker is used; one of
-//! [`new_current_thread`](https://docs.rs/tokio/latest/tokio/runtime/struct.Builder.html#method.new_current_thread)
-//! is driven only while a thread is in its `block_on`. While nobody drives it, leases expire, and calls from
-//! other runtimes end at their limits, their outcomes unknown; once it has ended, calls say so at once.
+//! A [`Locker`] lives on the tokio runtime on which it was connected, with I/O and time enabled: a task there reads
+//! replies and renews leases. That runtime has to be driven while the locker is used. A `new_multi_thread` runtime drives
+//! itself; a [`new_current_thread`](https://docs.rs/tokio/latest/tokio/runtime/struct.Builder.html#method.new_current_thread)
+//! runtime is driven only while a thread is in its `block_on`. While it is not driven, leases expire, and calls from
+//! other runtimes end at their limits, with unknown outcomes; once it has ended, calls say so at once.
 //!
 //! Calls may come from any tokio runtime with time enabled, and from an executor of another kind, such as
-//! `futures::executor::block_on`, while the locker's runtime is driven: one of `new_multi_thread` drives itself. Guards
+//! `futures::executor::block_on`, while the locker's runtime is driven. Guards
 //! are [`Send`] and may be dropped anywhere. Outside of a tokio runtime [`Locker::connect`] is an error. If the locker lives on a
 //! `current_thread` runtime, requests, extensions and releases from outside of any runtime are errors, too;
-//! [`Guard::lost`], [`Guard::run`] and [`Locker::shutdown`] are not, but they wake only while somebody drives that runtime.
+//! [`Guard::lost`], [`Guard::run`] and [`Locker::shutdown`] are not, but they wake only while that runtime is driven.
 //! Once it has ended, these three end at once.
 //!
 //! # Panics
@@ -55,8 +55,8 @@
 //!
 //! # Features
 //!
-//! A default build is for one server, and for Redlock over several. All features are off by default; one whose name
-//! begins with `_` is no part of the interface.
+//! A default build is for one server, and for Redlock over several. All features are off by default; features whose names
+//! begin with `_` are no part of the interface.
 //!
 //! | Feature | Adds |
 //! |---|---|
@@ -64,7 +64,7 @@
 //! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
 //! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |
 //! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
-//! | `credentials` | `Builder::credentials`: passwords and tokens that change, which a function of yours is asked for |
+//! | `credentials` | `Builder::credentials`: passwords and tokens that change, from a function of yours |
 //! | `streams` | `Builder::connector`: connections that the caller opens, through an SSH tunnel or a proxy |
 //! | `sharing` | `Locker::read`, `write` and `semaphore`: [readers, writers and permits](guide::sharing) |
 //! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
@@ -75,7 +75,7 @@
 //! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
 //! | `replicas` | `Guard::replicated`: how many replicas have the lease |
 //! | `adaptive` | `AdaptiveTtl`: a TTL that follows how long leases are held |
-//! | `tokio-util` | `Guard::cancellation_token`: tells of a loss what `Guard::run` cannot end |
+//! | `tokio-util` | `Guard::cancellation_token`: tells tasks and threads, which `Guard::run` cannot end, of a loss |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks; `check_coexistence`: whether two sets of servers may be in use at once |
@@ -226,16 +226,16 @@ pub mod guide {
         //!
         //! # A quorum
         //!
-        //! Any two quorums share servers. A larger quorum shares more of them, so more may forget a
-        //! lease; and fewer may be down ([`Builder::quorum`](crate::Builder::quorum)).
+        //! Any two quorums share servers. Larger quorums share more, so more servers may forget a
+        //! lease, but fewer may be down ([`Builder::quorum`](crate::Builder::quorum)).
         //!
         #![doc = include_str!("../docs/pictures/quorum.svg")]
         //!
         //! # A hand-over
         //!
-        //! Within a process the next task takes the lease over as it stands, and no server is asked, up to 15 times (16 without a token) in a
-        //! row or for a second. Where the next task asked for another kind of lease, or less than half of the TTL is
-        //! left, one command takes the lock from one owner to the other. Other processes are told by the server.
+        //! Within a process the next task takes the lease over as it stands, without a command, up to 15 times (16 without a
+        //! token) in a row or for a second. If the next task asked for another kind of lease, or less than half of the TTL is
+        //! left, one command passes the lock from one owner to the other. Other processes are told by the server.
         //!
         #![doc = include_str!("../docs/pictures/hand-over.svg")]
         //!

@@ -45,7 +45,7 @@ use crate::request::LockRequest;
 use crate::shutdown::Shutdown;
 use crate::stats::Stats;
 
-/// Acquires locks on one server, or on a quorum of several. Clones are cheap and share their
+/// Acquires locks on one server, or on a quorum of several. Clones are cheap and share the
 /// connections.
 ///
 /// The connections close when the last clone and the last guard are gone.
@@ -66,10 +66,10 @@ impl Locker {
     ///
     /// A name is any bytes, 1 to 16,384 of them together with [`Builder::key_prefix`](crate::Builder::key_prefix).
     /// The lock's key is the prefix and the name, byte for byte. A name must not end in `:fence`, `:queue` or
-    /// `:shares`, which are the keys of other locks' counters, queues and shares; with a hash tag, as in `{user:7}:cart`,
-    /// nor in `:limit`, `:once`, `:idempotent`, `:latch`, `:open`, `:barrier`, `:passed`, `:reign` or `:permit`. A name
-    /// with a `}` needs such a tag, so that its counters are in the same slot of a Cluster. A name that breaks these rules
-    /// is [`Misuse`](crate::ErrorKind::Misuse) when the request is awaited.
+    /// `:shares`, which are the keys of other locks' counters, queues and shares. A name with a hash tag, as in
+    /// `{user:7}:cart`, must not end in `:limit`, `:once`, `:idempotent`, `:latch`, `:open`, `:barrier`, `:passed`, `:reign`
+    /// or `:permit` either. A name with a `}` needs a hash tag, so that its counters are in the same slot of a Cluster. A
+    /// name that breaks these rules is [`Misuse`](crate::ErrorKind::Misuse) when the request is awaited.
     ///
     /// # No re-entrancy
     ///
@@ -77,8 +77,8 @@ impl Locker {
     /// again waits for itself. An async task has no identity that this crate could compare, the guard
     /// may come from another task, and with a second fencing token the resource would refuse writes
     /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks that
-    /// their callers hold it. [`LockRequest::reject_reentrant`] finds such a wait at once, and the error of a wait
-    /// that ran out, and of a [`Locker::try_lock`], tells ([`Error::is_held_here`](crate::Error::is_held_here)).
+    /// their callers hold it. [`LockRequest::reject_reentrant`] refuses such a wait at once; otherwise the error of
+    /// [`Locker::try_lock`], or of a wait that ran out, says so ([`Error::is_held_here`](crate::Error::is_held_here)).
     ///
     /// # Examples
     ///
@@ -97,8 +97,8 @@ impl Locker {
 
     /// A request for the lock `name`, which does not wait: it returns within one
     /// [`Builder::command_timeout`](crate::Builder::command_timeout) and an eighth of that, whatever the
-    /// server does, and at once where a single server could not be connected to at the last dial: the next
-    /// dial goes on in the background. It acquires a free lock even if others wait for it, unless it is
+    /// server does, and at once if the last dial to a single server failed: the next
+    /// dial goes on in the background. It acquires a free lock even if others wait for that, unless it is
     /// [fair](LockRequest::fair). [`Locker::lock`] says which names are valid.
     ///
     /// # Examples
@@ -152,7 +152,7 @@ impl Locker {
     /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. A release that a
     /// server refuses or leaves unanswered is sent again, and a connection that was lost is dialled again, until
     /// all locks are free or `within` is over. That includes the releases of guards that were dropped and of
-    /// requests that were cancelled before. A server that is away is not waited for where a quorum of the
+    /// requests that were cancelled before. It does not wait for a server that is away if a quorum of the
     /// others has answered.
     ///
     /// # Cancel safety
@@ -215,7 +215,7 @@ impl Locker {
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
     /// - a single server without an append-only file, whose restart may free held locks, unless the
     ///   [restart quarantine](crate::Builder::restart_quarantine) is on (if its user may call `INFO persistence`);
-    /// - a right that the user lacks for a command whose answer no caller waits for: `INFO server` (without it
+    /// - a right that the user lacks for a command in the background: `INFO server` (without it
     ///   a name that moves goes unnoticed), client tracking or a channel (without them waiters poll), a
     ///   renewal, the release of a dropped guard;
     /// - a connection that could not log in again before its credentials expire
@@ -247,7 +247,7 @@ impl Locker {
         LockRequest::new(self.engine.clone(), Arc::clone(&self.defaults), names, wait)
     }
 
-    /// For all or one of these, of which there is one at least.
+    /// For all or one of these locks; at least one is given.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     fn of_several(&self, names: Result<Vec<Names>, Error>, wait: Wait) -> LockRequest {
         match names {

@@ -1,4 +1,4 @@
-//! One lock, as it is asked for.
+//! A request for one lock, or for several.
 
 #[cfg(any(test, feature = "groups", feature = "sharing"))]
 pub(crate) mod any;
@@ -95,7 +95,7 @@ impl LockRequest<Fenced> {
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
-    /// For all of these, or one of them.
+    /// For all of these locks, or one of them.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn of(mut self, several: Vec<Names>) -> Self {
         self.asked.wish.several = several;
@@ -133,9 +133,9 @@ impl<F: Fencing> LockRequest<F> {
     /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart quarantine or a failover grace at
     /// most [`Builder::max_ttl`](crate::Builder::max_ttl).
     ///
-    /// The library renews the lease at a third of it, so the TTL need not cover the work: the guide
-    /// says [how to choose it](crate::guide#the-ttl). A lock that comes from another task of this process, which asked
-    /// for a lease like this one, comes with what is left of that lease: half of the TTL at least.
+    /// The library renews the lease after a third of its TTL, so the TTL need not cover the work: the guide
+    /// says [how to choose it](crate::guide#the-ttl). A lock that another task of this process passes on, which asked
+    /// for the same kind of lease, has what is left of that lease: at least half of the TTL.
     ///
     /// # Examples
     ///
@@ -216,11 +216,11 @@ impl<F: Fencing> LockRequest<F> {
     /// Limits the wait while another client holds the lock, or too few servers serve: the request
     /// returns within this time, whatever servers do. If an attempt is under way then, whatever it is
     /// still granted is given back, without blocking. A limit below a millisecond, zero included, allows one
-    /// attempt, like [`Locker::try_lock`](crate::Locker::try_lock), for as long as one command may take.
+    /// attempt of at most one command timeout, like [`Locker::try_lock`](crate::Locker::try_lock).
     ///
-    /// The servers are asked once more one command timeout before the limit. So the error says how things stand at the end,
-    /// and servers that no longer answer make it [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). A wait that is
-    /// shorter than a command timeout has no such last question: after one refusal it ends as
+    /// The servers are asked once more one command timeout before the limit. So the error describes the end of the wait:
+    /// servers that no longer answer make it [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). A wait that is
+    /// shorter than a command timeout has no such last attempt: after one refusal it ends as
     /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), even if the servers have stopped answering since.
     ///
     /// # Examples
@@ -249,8 +249,8 @@ impl<F: Fencing> LockRequest<F> {
     /// it acquires a free lock before its waiters do, as does the first try of an
     /// [unfenced](LockRequest::unfenced) request. A process that tries again and again can keep waiters
     /// from the lock for long. A fair request is refused instead ([`Contended`](crate::ErrorKind::Contended), with
-    /// [`Vote::Queued`](crate::Vote::Queued)). Of several servers only one has the queue:
-    /// there fairness is a courtesy, which may fail.
+    /// [`Vote::Queued`](crate::Vote::Queued)). Of several servers only one has the queue,
+    /// so fairness is best effort there.
     ///
     /// # Examples
     ///
@@ -271,7 +271,7 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Names the holder for people, as a text in other clients' errors. At most 256 bytes, of which the last is not 0.
+    /// Names the holder in other clients' errors, for people. At most 256 bytes; the last must not be 0.
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
         self.asked.wish.order.label = Some(Arc::from(label.as_ref()));
         self
@@ -325,7 +325,7 @@ impl<F: Fencing> LockRequest<F> {
     /// request. The lock is not handed over before then;
     /// [`Locker::break_lease`](crate::Locker::break_lease) can free it.
     ///
-    /// A server that loses its data, and a guard that is lost, end this time too. A killed process releases
+    /// If a server loses its data, or the guard is lost, this time ends too. A killed process releases
     /// nothing: its lock is free when its TTL is over, so choose a TTL as long as this time if that
     /// matters. If a release reaches a server late, the lock stays locked there for as much longer, at
     /// most for one TTL. At most 24 hours.
@@ -360,7 +360,7 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Ends the lease this long after its grant, although it is renewed: for work that must end.
+    /// Ends the lease at this time after its grant, although it is renewed: for work that must end.
     ///
     /// Renewal stops in time, and the guard is lost at that moment ([`Loss::HeldLongest`]);
     /// [`Guard::run`] cancels its work then. [`Guard::remaining`] includes the limit, and
@@ -397,8 +397,8 @@ impl<F: Fencing> LockRequest<F> {
     /// Keeps the lock from others for this long after the lease, unless the guard is released or dropped while
     /// the lease holds.
     ///
-    /// This is for a resource that checks no fencing tokens: when a holder crashes, hangs or is cut off, what
-    /// it sent last may still be under way, and has this time to arrive before another client can acquire the
+    /// This is for a resource that checks no fencing tokens: when a holder crashes, hangs or is cut off, its
+    /// last writes may still be under way, and have this time to arrive before another client can acquire the
     /// lock. Chubby and Consul call this lock-delay. A guard that is released, dropped or ended by
     /// [`Locker::shutdown`](crate::Locker::shutdown) frees the lock at once. A guard that is lost
     /// ([`Guard::is_lost`]) does not: dropping it leaves the key to its expiry.
@@ -409,8 +409,8 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// The delay ends early if the servers lose the key, or by
     /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart quarantine or a failover grace, TTL and
-    /// delay together are at most [`Builder::max_ttl`](crate::Builder::max_ttl), so that neither shortens it.
-    /// At most 24 hours; fractions of a millisecond count as a whole one.
+    /// delay together are at most [`Builder::max_ttl`](crate::Builder::max_ttl), so that neither shortens the delay.
+    /// At most 24 hours, rounded up to whole milliseconds.
     ///
     /// [`Holder::is_delay`]: crate::Holder::is_delay
     ///
@@ -445,14 +445,12 @@ impl<F: Fencing> LockRequest<F> {
     /// Locks are not re-entrant ([`Locker::lock`](crate::Locker::lock) says why, and what to do instead):
     /// a task that waits for a lock that it holds itself waits until its limit, or for ever. The locker
     /// does not know which task holds a guard, so this is for locks that no two tasks of the process
-    /// should want at the same time. It looks through all leases of the locker, which takes a time in
-    /// proportion to their number.
+    /// should want at the same time. The check takes time in proportion to the number of the locker's leases.
     ///
     /// # Errors
     ///
     /// Awaiting the request is [`Error::is_held_here`](crate::Error::is_held_here), of the kind
-    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), because the lock is free once the guard is
-    /// gone.
+    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended).
     ///
     /// # Examples
     ///

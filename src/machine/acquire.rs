@@ -1,4 +1,4 @@
-//! From a request to a grant: rounds of questions, attempts, and what comes of them.
+//! From a request to a grant: attempts, the rounds of commands that make one, and their verdicts.
 
 use std::task::{Context, Poll};
 

@@ -1,5 +1,5 @@
-//! What the reply to a command can be, what it says of those before it, and what it means for a lease. Each script's replies
-//! stand at its head.
+//! The replies that a command can have, what each means for a lease, and which earlier replies it proves. The head of each
+//! script lists its replies.
 
 use std::time::Duration;
 

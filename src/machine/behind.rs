@@ -1,4 +1,5 @@
-//! The line of a lock within this process: one waiter asks, and those behind it are called, or are told what it knows.
+//! The waiters behind the first in a lock's line within this process: the first asks the servers; the others are called when
+//! it is their turn, or told what the first knows.
 
 use super::answer::Kept;
 use super::core::Machine;

@@ -1,8 +1,8 @@
-//! Questions of callers that hold no lease: a command to one server, whose reply the caller reads for itself.
+//! Calls without a lease: a command to one server, whose reply the caller decodes.
 //!
-//! A question that reads may be *watched*: once it is answered it stays until its caller forgets it, and is told when its
-//! key changes. Servers tell of what others do; what this machine's own connection did there, which a server
-//! does not tell, the machine knows by the replies.
+//! A call that only reads may be *watched*: after its reply it stays until its caller forgets it, and the caller is told when
+//! its key changes. A server tells of changes by other connections. It does not tell of those by this machine's own
+//! connection, which the machine knows from their replies.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Questions that are under way, and those that are watched.
+//! The table of calls that are under way or watched.
 
 use std::hash::{BuildHasher, RandomState};
 use std::task::Waker;

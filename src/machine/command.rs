@@ -1,5 +1,5 @@
-//! A script as a server knows it; and a command as one lease says it to one server or several: it is spelled once, and each
-//! server's copy differs by the stamp that goes behind it.
+//! How scripts and commands are encoded. The command of one lease is encoded once; the copies for several servers differ only
+//! in the stamp at the end.
 
 use bytes::BytesMut;
 use leasehold_resp::{Decimal, encode_parts};

@@ -1,5 +1,5 @@
-//! What a machine knows, and what all parts of it need; what it wants to be done, and what has happened: as numbers, which a
-//! driver adds to its own, and as events, for those that want to be told.
+//! The state of the machine, and what all its parts use; the effects that a driver is to carry out; and what has happened, as
+//! counts that the driver adds up and as events for observers.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! How many replicas have a lease.
+//! Counts the replicas that have a lease.
 //!
-//! A `WAIT` speaks of what its connection has written: so it goes behind an extension, in one write. It holds up all that
-//! is behind it on its connection, so there is one at a time.
+//! A `WAIT` counts for the earlier writes of its connection, so it follows an extension, in the same write. It delays
+//! all later commands of that connection, so there is one at a time.
 
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How far a lock has come that is taken without a script, and of what its token is made: see `steps.rs`.
+//! The progress of a lock that is taken without a script, and the parts of its token: see `steps.rs`.
 
 use bytes::Bytes;
 

@@ -1,16 +1,17 @@
-//! The grace after a failover, where the settings have one: [`crate::policy::Reign`] has the rules. Here is what a link
-//! knows of the reign of its server, and what that keeps from being asked and believed.
+//! The grace after a failover, if the settings have one: [`crate::policy::Reign`] has the rules. A server's *reign* is the
+//! time since it became the primary. This file keeps what a link knows of its server's reign, and decides by that which
+//! commands are sent, and which replies are believed.
 //!
-//! A server is asked for its reign (`scripts/reign.lua`) ahead of all else on a new connection, and again ahead of what
-//! is new once what it said has lapsed. That is a write of its own: a lock that is asked for behind the question in one
-//! write might be taken in a grace, from a holder that has yet to say that it holds.
+//! A server is asked for its reign (`scripts/reign.lua`) first on a new connection, and again before new requests once the
+//! answer has lapsed. With a single server this is a write of its own: a lock's request in the same write might take the
+//! lock, in a grace, from a holder that has not reported yet.
 //!
-//! Holders say that they hold in the batches in which they extend, by `repair.lua` in the place of `extend.lua`, so that a
-//! server that has no script yet is sent it once for 16 leases.
+//! Holders report their leases in the batches in which they extend them, by `repair.lua` instead of `extend.lua`: a
+//! server that lacks the script gets it once for 16 leases.
 //!
-//! One of several servers that began to reign votes once its grace is over, as one that has restarted, and is given no lease
-//! again before. It is asked for its reign in one write with the rest: a lock that it grants in its grace is not believed to
-//! be, and the others know the holder.
+//! Of several servers, one whose reign is young does not vote, and is given no lease again, until its grace is over, as
+//! after a restart. Its reign is asked for in one write with the lock's request: if it grants a lock in its grace, that
+//! vote does not count, and the other servers know the holder.
 
 use std::time::Duration;
 

@@ -1,25 +1,24 @@
-//! What is said on a new connection before the first question: one write, so that a connection costs one round trip
-//! after the dial.
+//! The handshake of a connection: one write, so that a connection costs one round trip after the dial.
 //!
 //! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, INFO, in a Cluster CLUSTER SLOTS, SELECT, a seal, SCRIPT LOAD of every
 //! script, and another seal.
-//! Those that do not know HELLO say so in words of their own, or close the connection. So RESP2 is spoken instead, once,
-//! whatever HELLO is refused by: with a second write, or on a second connection. But an authentication error is what it
-//! says, and so is "not now".
+//! Servers and proxies without HELLO answer with various errors, or close the connection. So after any refusal of HELLO
+//! the handshake is repeated once in RESP2, by a second write or on a second connection. Only an authentication error, and
+//! an error that means "not now", end the handshake.
 //!
-//! No reply is believed before it is proved, and the reply to SCRIPT LOAD is a digest that is known here. So a reply that
-//! is lost or doubled ends the connection, and is never taken for the answer to another step.
+//! No reply is believed before it is proved, and the reply to SCRIPT LOAD is a digest that is known here. So a lost
+//! or doubled reply ends the connection, and is never taken for the answer to another step.
 //!
-//! A server may answer HELLO and hold the scripts up: the master that Redis 6.2 has demoted, and any server of that
-//! version under `CLIENT PAUSE .. WRITE`, takes SCRIPT LOAD for a write. So the scripts have a deadline of their own
-//! ([`SCRIPTS_WITHIN`]), from when the first seal has come.
+//! A server may answer HELLO and delay the scripts: a master that was demoted, and any server under `CLIENT PAUSE ..
+//! WRITE`, treats SCRIPT LOAD as a write in Redis 6.2. So the scripts have a deadline of their own
+//! ([`SCRIPTS_WITHIN`]), from the reply to the first seal on.
 //!
-//! A handshake is a machine by itself ([`Handshake`]), and the lock's machine is given those that are over: so a driver
-//! makes several at once where a name has several addresses.
+//! A handshake is a state machine of its own ([`Handshake`]), which the lock's machine gets once it is over: so a driver
+//! can run several at once for the addresses of one name.
 //!
-//! What its server says of itself is judged once, when the machine is given it: which run it is, and whether that may vote
-//! (safety rules 9, 10 and 18). A server that is unfit gets no connection, and is asked again as one that cannot be reached: it may
-//! be fit by then, or its name lead to another server.
+//! The lock's machine then judges the server: which run it is, and whether that run may vote
+//! (safety rules 9, 10 and 18). An unfit server gets no connection, and is dialled again like one that cannot be reached: by
+//! then it may be fit, or its name may lead to another server.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! By what things are named: leases, calls, renewals that go out in one command, and owners. An owner is what nobody else has,
-//! and what the value says beside that.
+//! Names of leases, calls, batches of renewals, and owners. An owner is a unique id, with what the lock's value has
+//! beside it.
 
 use crate::policy::TimerKey;
 

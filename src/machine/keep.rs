@@ -1,4 +1,4 @@
-//! Renewal, repair and loss: what is done while a lease is held.
+//! While a lease is held: renewal, repair and loss.
 
 use std::task::{Context, Poll, Waker};
 

@@ -1,4 +1,4 @@
-//! What differs between kinds of leases, as data.
+//! The differences between kinds of leases, as data.
 
 use leasehold_resp::{Decimal, Frame};
 

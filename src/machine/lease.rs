@@ -1,8 +1,8 @@
-//! One lease, from the request to the last key that is given back: one slot. An owner that waits in the queue of a lock has an
-//! [`Entry`] there.
+//! One lease, from the request to the release of its last key, in one slot. While its owner waits in a lock's queue, it
+//! has an [`Entry`].
 //!
-//! How long a lease is held and its lock kept from others, beside what its TTL says, is in [`Bounded`]; few leases have that:
-//! a lock that is to be held for some time at least is given back by an extension to the rest.
+//! The few leases with bounds beside the TTL have them in [`Bounded`]: such as the least time for which a lock stays locked,
+//! whose release extends the key to the rest of that time.
 
 use std::task::Waker;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Those of one process that wait for the same lock: one asks, the others stand behind it. Those that may have some of it
-//! beside others ask each for itself.
+//! The waiters of one process for the same lock: the first asks the servers, the others stand behind it. Requests for shares
+//! ask each for themselves.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! What leads to one server, by one connection after the other: what is known of it beside what is said ([`Talk`]).
+//! The link to one server, over its successive connections: its state beside the commands on a connection ([`Talk`]).
 
 use std::mem;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Credentials that end: the connection logs in again before that.
+//! Credentials that expire: the connection logs in again before that.
 //!
-//! One login that fails is tried again with a pause. Until one succeeds the connection stays as it is: a server keeps the
-//! login that it refuses to replace, and ends the connection when it wants to. The next connection is given credentials
-//! anyway.
+//! A login that fails is tried again after a pause. Meanwhile the connection stays, because a server keeps the
+//! old login if it refuses the new one; the server may end the connection at any time. The next connection gets new
+//! credentials anyway.
 
 use std::time::Duration;
 

@@ -1,39 +1,39 @@
-//! The lock, whole, as one machine without I/O: it knows no socket, no clock, no task.
+//! The whole lock as one state machine without I/O: it knows no socket, no clock, no task.
 //!
 //! # Order of calls
 //!
-//! A driver has the machine behind one mutex, and calls
+//! A driver keeps the machine behind one mutex, and calls
 //!
-//! 1. [`Machine::tick`] when [`Machine::due`] has come, at once in the beginning;
-//! 2. [`Machine::connected`] when a link that it was told to dial is up, with the [`Handshake`] that was made on it;
-//!    [`Machine::disconnected`] when it is not, or not any more; [`Machine::log_in`] where it wants other credentials;
-//! 3. [`Machine::received`] with what a link has read;
-//! 4. [`Machine::output`] after each of these, and after each command, and sends what it finds;
-//! 5. [`Machine::take_effects`] and [`Machine::take_counts`] likewise, and carries them out when it has let the mutex go.
+//! 1. [`Machine::tick`] when [`Machine::due`] has come, and once at the beginning;
+//! 2. [`Machine::connected`] when a dial that the machine asked for has succeeded, with its [`Handshake`];
+//!    [`Machine::disconnected`] when the dial failed or the connection ended; [`Machine::log_in`] with new credentials;
+//! 3. [`Machine::received`] with the bytes that a link has read;
+//! 4. [`Machine::output`] after each of these, and after each call of a handle, to send the bytes;
+//! 5. [`Machine::take_effects`] and [`Machine::take_counts`] likewise, to carry them out after it has unlocked the mutex.
 //!
 //! A handle calls [`Machine::acquire`], then [`Machine::poll_acquire`] until that is ready, then
-//! [`Machine::release`] and [`Machine::poll_release`], and in the end [`Machine::forget`], which it may call at any
-//! time: what servers may have then is given back behind it.
+//! [`Machine::release`] and [`Machine::poll_release`], and at last [`Machine::forget`], which it may call at any
+//! time: whatever servers may have of the lease is then released.
 //!
 //! # A lease
 //!
-//! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
-//! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life: `acquire`
-//! (attempts), `line` and `behind` (those of this process that wait for one lock), `waits` (what stands on the machine
-//! has a request wait otherwise than by asking again), `round` (which servers are asked, when, and which are left out),
-//! `turn` (another takes the place of a lease), `keep` (renewal, repair, loss), `count` (how many replicas have it),
-//! `release` (what is given back, at once, owed, or in the end of all), `parting` (a lock that is let go for somebody
-//! else), `report` (what servers said where it came to nothing), `steps` (a lock that is taken without a script). Beside
-//! leases there are questions of callers that hold none: `call`.
+//! A lease is one slot, named by a [`LeaseId`]. A round is judged where its replies are read,
+//! and the caller is woken once, at the verdict. Each file has one part of a lease's life: `acquire`
+//! (attempts), `round` (which servers are asked, when, and which are left out), `line` and `behind` (the waiters of this
+//! process for one lock), `waits` (waiting by an entry in a queue), `turn` (a lease that another replaces),
+//! `keep` (renewal, repair, loss), `count` (replicas that have the lease),
+//! `release` (releases: at once, repeated, and at the machine's end), `parting` (a lock that is left to another
+//! owner), `report` (the servers' answers to a request that failed), `steps` (a lock that is taken without a script).
+//! `call` has the calls of callers that hold no lease.
 //!
 //! # A link
 //!
-//! A link is one connection to one server after the other: `link` is what is known of the server, and why it has no
-//! connection ([`Machine::fault`]), and `talk` what is said on one connection, and which reply is whose. `greeting` is
-//! its handshake, and what the server has to be for a vote, `session` what stays for as long as the connection does,
-//! `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `reign` since
-//! when one is the primary, `grace` what it is believed while that is a short time, `command` how a command is spelled
-//! for all servers, `answer` what its reply can be and means, `told` what the server tells without a question, and
+//! A link leads to one server, over one connection after the other. `link` has the state of the server, and why there is no
+//! connection ([`Machine::fault`]); `talk` the commands of one connection, and which reply answers which. `greeting` is
+//! the handshake, and what a server needs for a vote; `session` the state of a connection beside its commands;
+//! `login` the renewal of credentials; `moves` what a new server on the same link is told; `reign` since
+//! when a server is the primary; `grace` what is believed of a new primary; `command` the encoding of commands;
+//! `answer` the possible replies and their meaning; `told` what a server pushes; and
 //! `world` how all of that comes in.
 
 mod acquire;

@@ -1,9 +1,8 @@
-//! A link that leads to another server from some time on, which takes the place of the one before: a replica that was
-//! promoted.
+//! A link that is led to another server: to a replica that was promoted.
 //!
-//! It may know nothing of what the one before was told last. Leases are looked for there at once, as at another run of one
-//! server; what was given back lately is given back once more. A release names an owner that is never used again, so it
-//! can do no harm.
+//! The new server may lack the last writes of the old one. Leases are looked for there at once, as at another run of the
+//! same server, and recent releases are sent once more. That does no harm, because a release names an owner that is never
+//! used again.
 
 use super::command::Memory;
 use super::core::Machine;

@@ -1,4 +1,4 @@
-//! How replies are taken, with known bugs: see `policy::mutants`.
+//! The rules for replies, with known bugs that tests switch on: see `policy::mutants`.
 
 #[path = "rules.rs"]
 mod real;

@@ -1,5 +1,5 @@
-//! A holder that parts with its lock otherwise than by a release: the servers do for it what the extension of another kind
-//! says, and leave something there for somebody else. What reaches a server late leaves it for the rest of its time.
+//! A holder that leaves its lock to another owner instead of releasing it: the servers run the extension of another kind,
+//! which leaves a key for that owner. A command that reaches a server late leaves the key for the rest of its time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a link knows of the reign of its server, where primaries have a grace.
+//! What a link knows of its server's reign: since when it has been the primary (feature `grace`).
 
 use std::time::Duration;
 

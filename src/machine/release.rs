@@ -1,12 +1,12 @@
-//! What servers may have of a lease is given back: at once, or once they serve, or once more (safety rule 15).
+//! Releases: whatever servers may have of a lease is released at once, or once they serve, or once more (safety rule 15).
 //!
-//! Nothing is forgotten: a lease that nobody asks for any more keeps its slot until no server has anything of it, or
+//! No release is forgotten: a lease without a caller keeps its slot until no server has anything of it, or
 //! its longest possible life is over.
 //!
-//! The end of a machine, or of its driver, lets nobody in any more, and all that it has is given back. That
-//! goes on until no server has anything, dials and repeats included (safety rule 22). A lock is free once a quorum of
-//! its servers has nothing of the owner. What the others may have is waited for as well, unless there is no hurrying
-//! it: a server that cannot be reached, or one that has answered and is only told once more later.
+//! When a machine or its driver ends, it admits no requests, and releases all leases, with dials and repeats, until no
+//! server has anything of them (safety rule 22). A lock is free once a quorum of its servers has nothing of the owner.
+//! The end waits for the other servers too, except for those where it cannot be sped up: a server that cannot be reached,
+//! or one that has answered, and gets the release only once more later.
 
 use std::task::{Context, Poll};
 use std::time::Duration;

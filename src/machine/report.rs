@@ -1,4 +1,4 @@
-//! What each server said to the last question of a request. It is put together when it is asked for.
+//! Each server's answer to the last command of a request, put together when a report is asked for.
 
 use std::time::Duration;
 

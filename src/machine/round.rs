@@ -1,11 +1,11 @@
-//! One round of questions for a lock: which servers are asked, and when.
+//! One round of commands for a lock: which servers are asked, and when.
 //!
-//! All are asked at once, but for what others may have some of too: then one server is asked before the others, because it
-//! alone knows of those that wait. Were all asked at once, newcomers would pass one that waits for all of it, again and
-//! again. Where that one does not serve, the next takes its place: order is lost then, and exclusion is not.
+//! For a whole lock all are asked at once. For a share one server is asked first, the one with the queue, which alone
+//! knows the waiters: if all were asked at once, new shares would overtake a waiter for the whole lock again and
+//! again. If that server does not serve, the next takes its place: order is lost then, and exclusion is not.
 //!
-//! Of several servers, one that does not answer is left out of attempts for a while: it costs each of them the whole
-//! timeout otherwise. What is held is renewed and given back there anyway.
+//! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
+//! whole timeout. Held leases are renewed and released there anyway.
 
 use std::time::Duration;
 

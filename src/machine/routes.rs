@@ -1,8 +1,8 @@
-//! Servers of which each has a part of all keys, by their slots, and gives slots to others while it serves.
+//! A Cluster: each server has some slots of all keys, and slots move between servers that serve.
 //!
-//! A lease has one replica for each slot that its locks are in; a link leads to one of the servers. Which of them has a slot
-//! the driver finds out, and tells by a map ([`Machine::route`]). A server that is asked for what it has no more says where
-//! that is, and has done nothing: the question goes out again there, a bounded number of times, with its time and its owner.
+//! A lease has one replica for each slot of its locks; a link leads to one of the servers. The driver finds out which
+//! server has which slot, and gives the machine a map ([`Machine::route`]). A server that no longer has a slot does nothing, and
+//! names the one that has it: the command is sent again there, a bounded number of times, with its first time and its owner.
 
 use std::time::Duration;
 

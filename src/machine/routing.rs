@@ -1,4 +1,4 @@
-//! What is known of keys that servers have by their slots: as data, and how one is asked for.
+//! The state of slots in a Cluster, as data, and how the server of a slot is found.
 
 use super::kind::{Kind, Question};
 use super::link::REPEATS_MAX;

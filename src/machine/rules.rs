@@ -1,4 +1,4 @@
-//! What known bugs of tests break in how replies are taken: tests have `mutated.rs` in the place of this.
+//! The rules for replies that known bugs of tests break: tests compile `mutated.rs` instead of this file.
 
 use bytes::BytesMut;
 use leasehold_resp::Frame;

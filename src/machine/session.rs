@@ -1,10 +1,9 @@
-//! What a link knows of its connection beside the commands on it: the login, the run of the server, why there is none, and what
-//! the server tells without a question: that a lock was handed over, and that a key has changed.
+//! The state of a connection beside its commands: the login, the run of the server, why there is no connection, and the
+//! pushes of hand-overs and of changed keys.
 //!
-//! The server tells both over the connection of the questions. A channel is its connection's own, so a server counts nobody for a
-//! connection that has ended. Keys are tracked by `OPTIN`: only what a waiter reads is remembered, so those that do
-//! not wait cost the server nothing. A server does not tell a connection of what that connection itself changed:
-//! the machine knows of that.
+//! Both pushes come on the connection of the commands. Each connection has a channel of its own, so one that has ended has no
+//! subscriber. Keys are tracked by `OPTIN`, which remembers only keys that waiters and renewals read, so other requests cost
+//! the server nothing. A server does not tell a connection of its own changes, which the machine knows from their replies.
 
 #[cfg(any(test, feature = "credentials"))]
 use std::time::Duration;

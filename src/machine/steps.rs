@@ -1,23 +1,23 @@
-//! A lock that is taken without a script, step by step, of a server that compares in `SET`.
+//! A lock that is taken without a script, step by step, at a server that compares in `SET`.
 //!
 //! ```text
-//! SET lock owner NX PX ttl        takes it
-//! GET fence, TIME                 of which the token is made: above the counter, and not behind the clock
-//! SET fence token IFEQ counter    mints it; with NX where there is no counter
-//! SET lock owner IFEQ owner PX    proves that the lock is the owner's still
+//! SET lock owner NX PX ttl        takes the lock
+//! GET fence, TIME                 for the token: above the counter, and not behind the clock
+//! SET fence token IFEQ counter    mints the token; with NX if there is no counter
+//! SET lock owner IFEQ owner PX    proves that the lock is still the owner's
 //! ```
 //!
-//! The first three commands go out in one write, and the last two in another. Only the answer to the last one grants, and
-//! only where the fourth was done. Why that is enough: an owner is let in at most once between its last `NX` and its proof,
-//! because both are on one connection, in this order; and nobody else can write the owner's value. So the owner had the lock
-//! without a gap when the token was minted. Owners that held it before had minted before, and owners that hold it later read a counter that this token
-//! has raised. `policy/model/steps.rs` searches this.
+//! The first three commands go out in one write, and the last two in another. Only the reply to the last one grants the
+//! lock, and only if the fourth minted the token. That is enough: an owner takes the lock at most once between its last
+//! `NX` and its proof, because both are on one connection, in this order; and no other client writes the owner's value. So
+//! the owner had the lock without a gap when the token was minted. Earlier owners had minted before, and later owners read
+//! a counter that this token has raised. The model `policy/model/steps.rs` checks this.
 //!
-//! Where the counter has changed since it was read, it is read again. An owner that asks once more, as a server is late, does
-//! not take the lock again: it mints, and proves that the first question has taken it.
+//! If the counter has changed since it was read, it is read again. If a reply is late and the owner repeats its request, it
+//! does not take the lock again: it mints, and proves that the first request has taken the lock.
 //!
-//! A server that does not know `IFEQ` could not be given back what it grants. So on each connection the first question is
-//! whether the lock is the owner's, which changes nothing, and nothing is taken before that is answered.
+//! Without `IFEQ` a server could not release what it grants. So the first command of each connection is
+//! the proof alone, which changes nothing, and no lock is taken before its reply.
 
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};

@@ -1,11 +1,12 @@
-//! What is said on one connection, from its handshake on: what is to be sent, what is waited for, and what proves a reply.
+//! The commands and replies of one connection after its handshake: what is to be sent, what is waited for, and what proves
+//! a reply.
 //!
-//! A reply does not name its command: it belongs to the command at its place, where none was lost on the way and none
-//! was added (safety rule 13). So each script is given a *stamp*, a number that no other command of the connection has,
-//! and gives it back. A reply without one, an error too, counts only once a stamped reply behind it has come in its own
-//! place. Where no stamped command goes out behind it in the same write, an `ECHO` of a stamp does, a *seal*.
+//! A reply does not name its command: it belongs to the command at its place, if no reply was lost and none
+//! was added (safety rule 13). So each script gets a *stamp*, a number that no other command of the connection has,
+//! and returns it. A reply without a stamp, also an error, counts only once a later stamped reply has come in its
+//! place. If no stamped command follows in the same write, an `ECHO` of a stamp does, a *seal*.
 //!
-//! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
+//! The target of a reply is stored beside its command ([`To`]): no function is called back, and no future waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Asks a server to tell of hand-overs and of keys: of locks that are waited for, and of a held lease's end. A key that is deleted or
-//! overwritten is so noticed in a round trip, and not at the next renewal.
+//! Has servers push hand-overs and changes of keys: of awaited locks, and of held leases. So a key that is deleted or
+//! overwritten is noticed within a round trip, and not at the next renewal.
 //!
-//! A renewal reads the key, behind `CLIENT CACHING YES`: from then on the server tells of the next change to it. Most leases
-//! are given back before their first renewal, and cost the server nothing; one whose holder waits for its loss is
-//! renewed early. News only ever brings a renewal forward, whose answer says what has become of the lease.
+//! A renewal reads the key after `CLIENT CACHING YES`: from then on the server tells of its next change. Most leases
+//! are released before their first renewal, and cost the server nothing; a lease whose holder waits for its loss is
+//! renewed early. A push only brings a renewal forward, whose reply says whether the lease is lost.
 
 use std::time::Duration;
 

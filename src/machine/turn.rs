@@ -1,8 +1,8 @@
-//! A lease in whose place another asks for something else of the same lock, by another owner and in one step at each
-//! server. What is granted counts from before the question.
+//! A lease that another replaces, by another owner and in one step at each server: such as a reader that becomes the
+//! writer. The new lease counts from before its request.
 //!
-//! Meanwhile the first counts as being given back, so that it is not renewed, and what is gone is taken for no loss. Where
-//! servers gave the other nothing for sure, it stays as it was. Where that is not known, both give back what they may have.
+//! Meanwhile the old lease counts as being released: it is not renewed, and a missing key is no loss. If the servers
+//! certainly granted nothing, the old lease stays as it was. If that is not known, both release what they may have.
 
 use super::acquire::Options;
 use super::answer::Kept;

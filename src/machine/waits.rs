@@ -1,11 +1,11 @@
-//! How a request waits while another holds the lock, as data.
+//! How a request waits while another client holds the lock.
 //!
-//! A request that is refused rests, and asks again: that is polling, which needs nothing of a server. Where the settings
-//! have another way ([`super::Waits`]), the first of a line has an [`Entry`] in a queue at one server. The functions of that
-//! way are told what happens, and act by what this file offers. Nothing else of the machine knows of a queue.
+//! A refused request polls, which needs nothing of a server. If the settings have a queue ([`super::Waits`]), the first of a
+//! line has an [`Entry`] in the queue of one server instead. The functions in those settings are called with what happens,
+//! and act by the functions of this file. No other part of the machine knows the queue.
 //!
-//! Of several servers, the first in a queue stays there, and another owner asks all in its place, as a scout: the server with the
-//! queue may keep a lease that the others have lost.
+//! With several servers the first in the queue stays there, and another owner, its scout, asks all servers for it: the server
+//! with the queue may keep a lease that the others have lost.
 
 use leasehold_resp::Frame;
 

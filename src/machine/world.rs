@@ -1,15 +1,15 @@
-//! What the world tells: time, connections, and what they read; and the replies that prove that a question did not run, and by
-//! which it goes out again on the same connection.
+//! The machine's inputs: time, connections, and received bytes; and the replies that prove that a command did not run, so that
+//! it is sent again on the same connection.
 //!
-//! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all lose the cache. It is answered by the script itself,
-//! once, which loads it again. A server that knows no `EVALSHA` is sent all scripts themselves from there on, and one that
-//! knows no `EVAL` each of them behind a `SCRIPT LOAD`. One that lets no script call `TIME` is sent them with another clock. A
-//! script calls that before it writes what a second delivery would not find, or another has called it before on the same
-//! link. `AGAIN` is what a script says that came to the bound of its work before it did what it was asked; it is called
-//! until it has. No other reply is ever answered by sending again.
+//! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all empty the cache. The script is then sent by `EVAL`,
+//! once, which loads it again. A server without `EVALSHA` gets all later scripts by `EVAL`, and one
+//! without `EVAL` gets a `SCRIPT LOAD` before each. A server that lets no script call `TIME` gets scripts with another clock;
+//! that is safe, because a script calls `TIME` before any write that a second run would miss, or an earlier script of the same
+//! link has called it. `AGAIN` is the reply of a script that reached the bound of its work before it did its task; it is called
+//! until it has. After no other reply is a command sent again.
 //!
-//! The question keeps its time and its owner: a lease counts from when it was put first, and a question that nobody waits
-//! for any more is not repeated.
+//! A repeated command keeps its time and its owner: a lease counts from the first sending, and a command without a caller
+//! is not repeated.
 
 use std::time::Duration;
 
