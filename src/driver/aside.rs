@@ -1,4 +1,4 @@
-//! Tasks beside the driver's own.
+//! Tasks beside the driver's main task.
 
 use tokio::task::AbortHandle;
 

@@ -1,4 +1,4 @@
-//! What came of questions of callers that hold no lease.
+//! Replies to calls without a lease.
 
 use std::mem::replace;
 

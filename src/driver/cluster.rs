@@ -1,9 +1,9 @@
-//! A Redis Cluster, whose map is kept up to date: which master serves which slot.
+//! Keeps the map of a Redis Cluster up to date: which master serves which slot.
 //!
-//! A node that redirects mends one slot, which the machine sees to. One task asks for the whole map when it is rung (at a
-//! dial that fails, at a `MOVED` or a `CLUSTERDOWN`, at the end of a connection), and now and then anyway: soon while a
-//! master does not serve, as nothing tells when its successor does. It asks the nodes that are connected, and where none
-//! answers the seeds, for ever: all nodes may be gone, and the seeds lead to others.
+//! A redirect corrects one slot, in the machine. One task asks for the whole map when it is woken (by a
+//! dial that fails, a `MOVED` or a `CLUSTERDOWN`, the end of a connection), and at intervals: short ones while a
+//! master does not serve, as no message tells when its successor does. It asks the connected nodes, and if none
+//! answers the seeds, for ever: all nodes may have been replaced, and the seeds lead to the new ones.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -37,19 +37,19 @@ use crate::race::{next, timeout, timer};
 const ASK_EVERY: Duration = Duration::from_secs(30);
 /// The same while a master does not serve: its dial may hang for longer than leases last.
 const ASK_EVERY_MISSING: Duration = Duration::from_secs(1);
-/// Maximum questions in a row with no pause but [`ASK_GAP`], where something waits for such a master: they take some 30 s, in
-/// which most failovers are over.
+/// Maximum questions in a row with no pause but [`ASK_GAP`], while a request waits for such a master: they take some 30 s,
+/// longer than most failovers.
 const ASKS_AT_ONCE_MAX: u32 = 200;
-/// Between two goes at the map, more or less, so that a fleet does not ask in step.
+/// Pause between two questions for the map, with jitter, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
-/// What a node is asked, and the right to that: before Redis 7 a server names the whole command.
+/// The command that a node is asked, and the right to it: before Redis 7 a server names the whole command.
 const QUESTION: (&str, [&[u8]; 2], &str) =
     ("CLUSTER SLOTS", [b"CLUSTER", b"SLOTS"], "+cluster|slots");
 /// Maximum masters that an error names: there may be thousands.
 const TOLD_MAX: usize = 16;
 
-/// What is told of a node that gave no map; and how it has refused that, if it has.
+/// Why a node gave no map, for people; and its refusal for want of a right, if that is why.
 type Unheard = (ServerReport, Option<String>);
 
 /// What asks for the map.
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
     settings: Settings,
 }
 
-/// A question of a keeper, which is forgotten with this.
+/// A keeper's question for the map; dropping this forgets it.
 struct Asked<'a> {
     driver: &'a Weak<Shared>,
     id: CallId,
@@ -102,7 +102,7 @@ impl Shared {
 }
 
 impl Keeper {
-    /// Of the Cluster that the servers are, if they are one.
+    /// The keeper of the Cluster's map, if the servers are a Cluster.
     pub(crate) fn of(driver: &Arc<Shared>) -> Option<Self> {
         let servers = Arc::clone(&driver.servers);
         let settings = driver.look(|machine| *machine.settings());
@@ -110,7 +110,7 @@ impl Keeper {
         Some(Self { driver: Arc::downgrade(driver), servers, nodes, settings })
     }
 
-    /// Finds the map, and keeps it from then on, for as long as the driver is there. One of the masters serves.
+    /// Finds the map, and keeps it up to date while the driver lives. One of the masters serves.
     ///
     /// # Errors
     ///
@@ -131,12 +131,12 @@ impl Keeper {
             timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(every) = self.ask_every(&mut asked_missing) else { return };
             let _ = timeout(every, pin!(self.nodes.wanted.notified())).await;
-            // Where nobody knows, the map that there is stays the best.
+            // If no node knows, the present map is the best.
             let _ = self.look_up().await;
         }
     }
 
-    /// How long the map is good for where nothing shows that it is old; nothing once the driver has ended.
+    /// How long the map is used if nothing shows that it is old; nothing once the driver has ended.
     fn ask_every(&self, asked_missing: &mut u32) -> Option<Duration> {
         let (mut is_missing, mut is_wanted) = (false, false);
         let is_there = look(&self.driver, &mut |machine| {
@@ -154,8 +154,8 @@ impl Keeper {
         })
     }
 
-    /// What nodes say, until one knows the map: those that are connected one after the other, then all seeds at once. A
-    /// seed that is down is waited for only there, and keeps nobody from the others.
+    /// Asks until a node knows the map: the connected nodes one after the other, then all seeds at once, so that a seed
+    /// that is down does not delay the others.
     fn look_up(&self) -> BoxFuture<'_, Result<(), Report>> {
         Box::pin(self.ask_all())
     }
@@ -197,7 +197,7 @@ impl Keeper {
         is_followed.then_some(()).ok_or(Reason::Unfit(Unfit::NoNode))
     }
 
-    /// The links of which this is so.
+    /// The links that match.
     fn links(&self, is_it: &dyn Fn(&Machine, usize) -> bool) -> Vec<usize> {
         let mut links = Vec::new();
         look(&self.driver, &mut |machine| {
@@ -217,10 +217,10 @@ impl Keeper {
         self.ask_at(seed.clone(), link.first().copied(), within)
     }
 
-    /// Asks over a link, and waits for each answer so long.
+    /// Asks over a link, and waits this long for each answer.
     fn ask(&self, link: usize, within: Duration) -> BoxFuture<'_, Result<(), Unheard>> {
         let mut node = self.servers.endpoints[0].clone();
-        // As the nodes call it, and not where it is reached: one that does not know its host is called so.
+        // By the name that the nodes use, not the address where it is reached: a node that does not know its host has that name.
         look(&self.driver, &mut |machine| node = self.servers.endpoint(link, machine));
         self.ask_at(node, Some(link), within)
     }
@@ -250,7 +250,7 @@ impl Keeper {
     }
 }
 
-/// A link over which a node is asked, and how long it may take for each answer.
+/// The link for a question to a node, and the timeout of each answer.
 pub(crate) struct Over<'a> {
     driver: &'a Weak<Shared>,
     link: usize,
@@ -317,7 +317,7 @@ impl Servers {
     }
 }
 
-/// What a node says.
+/// A node's answer.
 fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
     let reply = reply.map_err(|why| match why {
         Reason::Refused(error) => {
@@ -331,7 +331,7 @@ fn read(reply: Result<Frame, Reason>, asked: &Endpoint) -> Result<Map, Reason> {
     map.map_err(|why: BadMap| Reason::NoConnection(OpenError::Topology(why.to_string())))
 }
 
-/// How a node has refused to say it, if it has.
+/// A node's refusal to give the map, if it has refused.
 fn refusal(why: &Reason) -> Option<&ServerError> {
     match why {
         Reason::NoConnection(OpenError::Refused { step, error }) if *step == QUESTION.0 => {
@@ -341,7 +341,7 @@ fn refusal(why: &Reason) -> Option<&ServerError> {
     }
 }
 
-/// Looks at the machine, if the driver is there.
+/// Looks at the machine, if the driver lives.
 fn look(driver: &Weak<Shared>, look: &mut dyn FnMut(&mut Machine)) -> bool {
     driver.upgrade().map(|driver| driver.look(look)).is_some()
 }

@@ -12,7 +12,7 @@ use crate::stats::AtServer;
 
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
-        // Of a Cluster's nodes, those count that cannot be dialled.
+        // A Cluster counts the nodes that cannot be dialled.
         if !self.servers.is_cluster() {
             self.look_again();
         }
@@ -65,7 +65,7 @@ async fn dial(
         AtServer::announce(&shared.address(link));
         let state = shared.lock();
         let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
-        // A server that all its clients come back to at once is not asked for each handshake several times.
+        // When all clients come back to a server at once, none repeats its handshake.
         let is_again = state.wires[link].is_again;
         Opening {
             tls: tls.map(|tls| if is_again { tls.patient() } else { tls.clone() }),

@@ -1,7 +1,7 @@
-//! A connection of its own, on which a server or a Sentinel is asked one thing after the other.
+//! A separate connection, on which a server or a Sentinel is asked one command after the other.
 //!
-//! Replies are in the order of questions, and what nobody waits for any more is skipped. Nothing proves a reply: what is
-//! heard is for people, or no more than evidence (`policy/mastership.rs`), and grants nothing.
+//! Replies come in the order of the commands, and those without a caller are skipped. They are not proved: they are for
+//! people, or mere evidence (`policy/mastership.rs`), and grant nothing.
 
 use std::mem::take;
 use std::time::Duration;
@@ -25,19 +25,19 @@ use crate::policy::Moment;
 /// See the module's documentation.
 pub(crate) struct Interview {
     opened: Opened<Halves>,
-    /// Replies that are to come, and since when the next one is waited for: nothing else that comes is a sign of life.
+    /// The number of missing replies, and since when the next one is waited for: only a reply is a sign of life.
     open: usize,
     waits_since: Moment,
-    /// What has come, and nobody has looked at yet.
+    /// Received and not decoded yet.
     heard: IntoIter<Frame>,
-    /// Something was told without a question, and nobody has heard of it.
+    /// A push has come, and no caller has seen it.
     is_told: bool,
-    /// Of the channels: a push for each, and what is refused; in RESP2 there are no pushes.
+    /// For the channels: a push for each, or a refusal; in RESP2 there are no pushes.
     pub(crate) answers: Vec<Frame>,
 }
 
 impl Servers {
-    /// Dials and logs in, and has a Sentinel tell of what is published on these channels.
+    /// Dials and logs in, and subscribes to these channels of a Sentinel.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Servers {
         met.map_err(|why| self.unopened(&why))
     }
 
-    /// The same, and why there is none as [`Servers::unopened`] takes it.
+    /// The same, with an error for [`Servers::unopened`].
     pub(super) fn meet(
         &self,
         endpoint: Endpoint,
@@ -167,11 +167,11 @@ impl Interview {
         Box::pin(self.hear(count, within))
     }
 
-    /// Has the server tell of what is published on a channel; its refusal, if it does not.
+    /// Subscribes to a channel; returns the server's refusal, if any.
     ///
     /// # Errors
     ///
-    /// Where it does neither.
+    /// The server neither subscribes nor refuses.
     ///
     /// # Cancel safety
     ///
@@ -207,7 +207,7 @@ impl Interview {
         }
     }
 
-    /// Waits until something is told without a question; the replies that are still to come, no longer than this.
+    /// Waits for a push; for replies that are still to come no longer than this.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Interview {
         self.replies(None, within)
     }
 
-    /// The last replies, of this number; or else none, once something is told.
+    /// The last replies, of this number; none if a push comes first.
     async fn hear(&mut self, count: Option<usize>, within: Duration) -> Result<Vec<Frame>, Fault> {
         let mut replies = Vec::new();
         while if count.is_none() { !take(&mut self.is_told) } else { self.open > 0 } {

@@ -1,4 +1,4 @@
-//! How connections log in; and questions to a provider of credentials, which are tasks of their own.
+//! How connections log in; calls of a provider of credentials are tasks of their own.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::machine::Login;
 use crate::net::open_error::OpenError;
 
 impl Shared {
-    /// The connection has ended: its login is nothing to warn of any more.
+    /// The connection has ended: no warning of its login is left.
     pub(super) fn forget_login(&self, link: usize) {
         self.meter.logins().forget(&self.address(link));
     }
@@ -44,7 +44,7 @@ impl Shared {
     }
 }
 
-/// By the credentials that a URL has, or a provider gives within this time.
+/// The login by the credentials of a URL, or those that a provider returns within this time.
 pub(super) async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {
     let Some(source) = &endpoint.login else { return Ok(login_of(endpoint, None)) };
     let asked_at = clock::now();

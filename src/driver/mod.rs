@@ -1,12 +1,12 @@
-//! Carries bytes and time into the machine, and out of it: tokio.
+//! Carries bytes and time between the machine and tokio.
 //!
-//! The machine is behind one mutex with short sections. Nothing is written, no task is woken and no code of a user runs
-//! inside: what is to be done is taken out, and carried out behind it. With few commands in flight the caller writes
-//! them for itself; with more, the task does, so that commands gather. That task reads all links and has the one timer.
-//! Dials with their handshakes, and questions to a provider of credentials, are tasks of their own.
+//! The machine is behind one mutex with short sections. Inside, nothing is written, no task is woken and no code of a user
+//! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
+//! writes its own; with more, the task does, so that one write carries many. That task reads all links and has the one timer.
+//! Dials with their handshakes, and calls of a provider of credentials, are tasks of their own.
 //!
-//! A handshake is a machine by itself, which a dial drives and then hands over, because nothing less than the whole of it
-//! tells which address of a name serves.
+//! A handshake is a state machine of its own, which a dial drives and then hands over, because only a whole handshake
+//! shows which address of a name serves.
 
 mod aside;
 #[cfg(any(test, feature = "_calls"))]
@@ -58,15 +58,15 @@ use crate::policy::Moment;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
-/// With more questions than these in flight, the task writes.
+/// With more commands than this in flight, the task writes.
 const WRITTEN_INLINE_MAX: usize = 6;
 /// One read of a socket; most replies are below 100 bytes.
 const READ_BYTES: usize = 4096;
-/// With less room than this the buffer is renewed.
+/// With less room than this a new buffer is allocated.
 const READ_ROOM_BYTES: usize = 1024;
 /// Reads of one link in one turn of the task: a server that floods its link leaves the others their turn.
 const READS_MAX: usize = 8;
-/// What is done so late was held up by a stall of the whole process.
+/// A timer that is this late shows a stall of the whole process.
 pub(crate) const STALL: Duration = Duration::from_millis(10);
 
 /// What handles and the task share.
@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     runtime: Handle,
 }
 
-/// What came of a dial: what reads the connection, what it has read and is no whole reply yet, and its handshake.
+/// The result of a dial: the reading half, the bytes of a reply that is not whole yet, and the handshake.
 type Dialled = Result<(ReadHalf, BytesMut, Heaped<Handshake>), Fault>;
 
 struct State {
@@ -87,7 +87,7 @@ struct State {
     wires: Vec<Wire>,
     /// Dials that have ended.
     dialled: Vec<(usize, Dialled)>,
-    /// The task is there: it reads, and has the timer.
+    /// The task runs: it reads, and has the timer.
     is_driven: bool,
     /// Of the servers that are left out of attempts.
     open_breakers: Vec<Option<AtServer>>,
@@ -95,7 +95,7 @@ struct State {
     closed: Vec<usize>,
     closing: Vec<Arc<Writer>>,
     task: Option<Waker>,
-    /// There is more for the task to do than to read, and to look at the time.
+    /// The task has more to do than to read, and to look at the time.
     has_news: bool,
     /// The task was woken for that, and has not looked since.
     is_called: bool,
@@ -116,14 +116,14 @@ struct Wire {
     why: Option<OpenError>,
     /// There was a socket before.
     is_again: bool,
-    /// Counts ends that the machine has made: what was dialled before one counts no more.
+    /// Counts the connections that the machine has ended: a dial from before that is ignored.
     turn: u32,
-    /// The last dial, or where it has led to the socket the last question for credentials: either may hang for long.
+    /// The last dial, or, once there is a socket, the last call for credentials: either may hang for long.
     aside: Option<Aside>,
 }
 
 impl Shared {
-    /// A server may be another than the one that is known.
+    /// A link may have to lead to another server.
     #[cfg_attr(
         not(any(feature = "cluster", feature = "sentinel")),
         allow(clippy::unused_self, reason = "they stay")
@@ -144,7 +144,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the machine, and does what comes of that.
+    /// Calls the machine, and carries out the effects.
     pub(crate) fn with<T>(self: &Arc<Self>, call: impl FnOnce(&mut Machine, Moment) -> T) -> T {
         let now = clock::now();
         let mut state = self.lock();
@@ -153,7 +153,7 @@ impl Shared {
         result
     }
 
-    /// Looks at the machine, where nothing can come of that but a caller that is to be woken, or something to do later.
+    /// Calls the machine, where the only effects can be a caller to be woken, or work for later.
     pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock();
         let result = look(&mut state.machine);
@@ -175,7 +175,7 @@ impl Shared {
             || Handle::try_current().is_ok_and(|here| here.id() == self.runtime.id())
     }
 
-    /// Lets the mutex go, and writes and wakes behind it.
+    /// Unlocks the mutex, then writes and wakes.
     fn carry_out(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
@@ -185,7 +185,7 @@ impl Shared {
         #[cfg(feature = "cluster")]
         state.grow();
         let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());
-        // All that links have is taken before the mutex is let go, and written behind that.
+        // The output of all links is taken before the mutex is unlocked, and written after that.
         let (mut first, mut others) = (None, Vec::new());
         for link in 0..state.wires.len() {
             let runs = || self.runs_beside_caller();
@@ -216,7 +216,7 @@ impl Shared {
         }
     }
 
-    /// Writes what was taken, and what else the link has meanwhile, outside of the mutex.
+    /// Writes what was taken, and what the link has got meanwhile, outside of the mutex.
     fn write(&self, writer: &Arc<Writer>, now: Moment) {
         let link = writer.link;
         loop {
@@ -264,8 +264,8 @@ impl Shared {
     }
 }
 
-/// The tasks end with the last handle. What was left to one is written before; what a socket does not take at once, behind
-/// that.
+/// The tasks end with the last handle. What is left for the task to write is written first; what a socket does not take at
+/// once, a task of its own writes.
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -295,7 +295,7 @@ impl State {
         }
     }
 
-    /// Nearly always there is nothing to do, or one caller to be woken.
+    /// Nearly always there is nothing to do, or one caller to wake.
     fn take_effects(&mut self) -> (Option<Waker>, Vec<Effect>) {
         let Self { machine, wires, dialled, closed, closing, has_news, .. } = self;
         let effects = machine.take_effects();
@@ -323,8 +323,8 @@ impl State {
         (None, mem::replace(effects, mem::take(&mut self.spare_effects)))
     }
 
-    /// With what to write now, if there is something and nobody does it, and it is not left to the task, which `runs`
-    /// meanwhile.
+    /// Takes the output to be written now, if there is any, no other party writes it, and it is not left to the task, which
+    /// `runs` meanwhile.
     fn writer_of(
         &mut self,
         link: usize,
@@ -344,7 +344,7 @@ impl State {
         wire.writer.clone().filter(|writer| writer.begin())
     }
 
-    /// The task, if there is something to do for it that it does not know of.
+    /// The task's waker, if there is work of which the task does not know.
     fn task_to_call(&mut self, now: Moment) -> Option<Waker> {
         // Its timer may be late: it stands still where the machine sleeps.
         self.has_news |= self.machine.due() < self.planned.max(now);
@@ -372,9 +372,9 @@ struct Reader {
 pub(crate) struct Task {
     shared: Weak<Shared>,
     readers: Vec<Option<Reader>>,
-    /// There is something to write that its socket did not take.
+    /// Output is left that its socket did not take.
     is_blocked: bool,
-    /// It has looked at its sockets behind a stall.
+    /// It has read its sockets after a stall.
     has_looked: bool,
     /// It has let others write before it.
     has_gathered: bool,
@@ -426,8 +426,8 @@ impl Task {
         state.has_news || self.is_blocked || self.has_looked || is_due
     }
 
-    /// Whether tasks that are ready have their turn first: where a caller has woken this one to write, a runtime of several
-    /// threads runs it at once, and all would go out one by one.
+    /// Whether ready tasks run first: if a caller has woken this task to write, a runtime of several threads runs it at once,
+    /// and commands would go out one by one.
     fn gathers(&mut self, shared: &Shared, context: &Context<'_>) -> bool {
         let has_more = || shared.lock().wires.iter().any(|wire| wire.is_left);
         self.has_gathered = !self.has_gathered && has_more();
@@ -437,7 +437,7 @@ impl Task {
         self.has_gathered
     }
 
-    /// Takes what has been dialled and closed meanwhile.
+    /// Takes new connections and those closed meanwhile.
     fn take_news(&mut self, shared: &Arc<Shared>) {
         let mut state = shared.lock();
         state.has_news = false;
@@ -561,7 +561,7 @@ impl Task {
         } else {
             drop(state);
         }
-        // Where a task has used up its share of a turn, tokio would not begin the timer, and nothing would ring.
+        // If the task has used up tokio's budget for a poll, tokio would not start the timer, and the task would not wake.
         let has_rung = pin!(unconstrained(self.timer.as_mut())).poll(context).is_ready();
         if has_rung {
             shared.lock().planned = Moment::from_nanos(0);

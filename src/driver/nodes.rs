@@ -1,4 +1,4 @@
-//! What a driver knows of a Cluster beside its map.
+//! A driver's state of a Cluster beside the map.
 
 use std::sync::Mutex;
 
@@ -9,9 +9,9 @@ use crate::mutex::lock;
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Nodes {
-    /// Rung where the map may be old.
+    /// Notified when the map may be old.
     pub(super) wanted: Notify,
-    /// What a node has refused that was asked for the map, for want of a right.
+    /// A node's refusal to give the map, for want of a right.
     refused: Mutex<Option<String>>,
 }
 

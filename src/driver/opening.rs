@@ -1,8 +1,8 @@
 //! From an address to a connection whose handshake is over.
 //!
-//! A name can lead to several servers, and some of them to nothing: a replica, one that is frozen, one that holds the
-//! scripts up. So its addresses are tried through the whole handshake, each with a head start before the next: one that
-//! fails is followed at once, the first master that is ready serves, and is dialled first the next time.
+//! A name can have several addresses, and some of their servers may be unfit: a replica, a frozen server, one that delays
+//! the scripts. So the whole handshake is tried at each address, with a head start before the next: if one
+//! fails, the next begins at once. The first master that is ready serves, and is dialled first the next time.
 
 use std::future::poll_fn;
 use std::io;
@@ -33,15 +33,15 @@ use crate::race::{Elapsed, next, timeout};
 /// One read of a socket in a handshake: most servers say 2 KiB or so in all.
 const READ_BYTES: usize = 4096;
 
-/// A connection that is ready, over a socket of this kind.
+/// A connection with its handshake, over a socket of this type.
 pub(crate) struct Opened<S> {
     pub(crate) socket: S,
-    /// What was read and is no whole reply yet.
+    /// The bytes of a reply that is not whole yet.
     pub(crate) bytes: BytesMut,
     pub(crate) handshake: Heaped<Handshake>,
 }
 
-/// Why there is none: for the machine, and for people where the machine does not know.
+/// Why there is no connection: for the machine, and for people where the machine does not know.
 pub(crate) struct Unopened {
     pub(crate) fault: Fault,
     pub(crate) why: Option<OpenError>,
@@ -89,13 +89,13 @@ pub(crate) struct Candidates<'a, S> {
     untried: std::vec::IntoIter<Option<SocketAddr>>,
     has_choice: bool,
     under_way: usize,
-    /// It serves where there is no master.
+    /// It is used if there is no master.
     replica: Option<Opened<S>>,
     failed: Vec<(Option<SocketAddr>, Unopened)>,
 }
 
 impl<'a, S> Candidates<'a, S> {
-    /// There is at least one.
+    /// At least one.
     pub(crate) fn new(address: &'a Address, all: Vec<Option<SocketAddr>>) -> Self {
         let has_choice = all.len() > 1;
         let (untried, failed) = (all.into_iter(), Vec::new());
@@ -109,12 +109,12 @@ impl<'a, S> Candidates<'a, S> {
         next
     }
 
-    /// How long those under way are waited for before the next one is tried too.
+    /// How long to wait for those under way before the next one is tried too.
     pub(crate) fn head_start(&self) -> Duration {
         if self.untried.len() == 0 { Duration::MAX } else { HEAD_START }
     }
 
-    /// What one has come to; and what all come to, once that is known.
+    /// The result of one; returns the result of all, once that is known.
     pub(crate) fn ended(
         &mut self,
         at: Option<SocketAddr>,
@@ -146,20 +146,20 @@ pub(super) type Halves = (ReadHalf, WriteHalf);
 pub(super) struct Opening {
     pub(super) endpoint: Endpoint,
     pub(super) connector: Option<Connector>,
-    /// Where the endpoint wants it.
+    /// If the endpoint uses TLS.
     pub(super) tls: Option<Client>,
     pub(super) settings: Settings,
     pub(super) dead_after: Duration,
     pub(super) began_at: Moment,
-    /// How long all may take together, where TLS has no more patience.
+    /// How long all may take together, unless TLS allows more.
     pub(super) within: Duration,
     /// It is not for locks.
     pub(super) is_bare: bool,
 }
 
 impl Opening {
-    /// Credentials may take so much of the time, and the sockets: what comes later than that would not be ready in time, and
-    /// so there is still the time to say what was waited for.
+    /// The part of the time for credentials and sockets: a later one would not be ready in time, and so time is left to say
+    /// what was waited for.
     #[inline(never)]
     fn dial_within(&self) -> Duration {
         self.within - self.within / GREETING_SHARE
@@ -238,7 +238,7 @@ impl Opening {
 }
 
 impl Opened<Halves> {
-    /// Makes the handshake; false where it goes on over another connection.
+    /// Makes the handshake; false if another connection is to continue it.
     async fn greet(&mut self, whole: Duration, may_be_tls: bool) -> Result<bool, Unopened> {
         let Self { socket, bytes, handshake } = self;
         loop {
@@ -268,7 +268,7 @@ pub(crate) fn is_closed(fault: &NetFault) -> bool {
     }
 }
 
-/// Writes all of `output`, and waits so long for what comes; how the connection has ended, if it has.
+/// Writes all of `output`, and waits this long for bytes; how the connection has ended, if it has.
 pub(super) fn exchange(
     halves: &mut Halves,
     output: &mut BytesMut,

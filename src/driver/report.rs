@@ -1,4 +1,4 @@
-//! What users are told of each server, where a request came to nothing.
+//! What users are told of each server when a request fails.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -26,23 +26,23 @@ use crate::shutdown::{Shutdown, Unreleased};
 /// Why a link has no socket.
 type Why<'a> = &'a dyn Fn(usize) -> Option<OpenError>;
 
-/// Why a lock may be locked yet, where no server said so.
+/// Why a lock may still be locked, if no server said so.
 const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
 
 impl Shared {
-    /// What each server said to the last question of a request that is not forgotten yet.
+    /// Each server's answer to the last command of a request that is not forgotten yet.
     pub(crate) fn report(&self, id: LeaseId) -> Report {
         let state = self.lock();
         self.servers.report(&state.machine, id, &|link| state.wires[link].why.clone())
     }
 
-    /// Those servers that have no connection, and why.
+    /// The servers without a connection, and why.
     pub(crate) fn unmet(&self) -> Report {
         let state = self.lock();
         self.servers.unmet(&state.machine, &|link| state.wires[link].why.clone())
     }
 
-    /// Of the servers and the quorum, where there are several.
+    /// A fingerprint of the servers and the quorum, if there are several.
     pub(crate) fn fingerprint(&self) -> Option<&str> {
         self.servers.fingerprint.as_deref()
     }
@@ -58,7 +58,7 @@ impl Shared {
         self.servers.is_cluster()
     }
 
-    /// Whether all that is asked is asked over the one link.
+    /// Whether there is only one link.
     pub(crate) fn has_one_link(&self) -> bool {
         self.servers.votes() == 1 && !self.servers.is_cluster()
     }
@@ -79,12 +79,12 @@ impl Shared {
         endpoint
     }
 
-    /// Ends the machine, and waits until all is given back, for this time at most.
+    /// Ends the machine, and waits until all leases are released, for this time at most.
     pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Shutdown {
         let is_driven = self.lock().is_driven;
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
-        // What is left then is said.
+        // The report names what is left then.
         if is_driven {
             let _ = self.timeout(within, pin!(end)).await;
         }
@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-/// What a server says that refuses something; and the right that the user lacks for it, where that is known.
+/// A server's refusal; and the right that the user lacks, if known.
 pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
     let error = ServerError::new(text);
     match right {
@@ -115,7 +115,7 @@ impl Servers {
         Report { servers }
     }
 
-    /// What an answer says to people; of the question of this lease, if it is of one.
+    /// An answer for people; to a command of this lease, if any.
     #[inline(never)]
     fn server(
         &self,
@@ -136,14 +136,14 @@ impl Servers {
         }
     }
 
-    /// Nobody can ask any of them.
+    /// No server can be asked.
     fn undriven(&self, machine: &Machine) -> Report {
         let reason = Reason::NoConnection(OpenError::RuntimeGone);
         let named = |link| reason.of_server(machine.address(link).to_owned());
         Report { servers: (0..self.endpoints.len()).map(named).collect() }
     }
 
-    /// Those that have no connection.
+    /// The servers without a connection.
     pub(crate) fn unmet(&self, machine: &Machine, why: Why<'_>) -> Report {
         let (links, mut servers) = (self.links(machine), Vec::new());
         for answer in machine.unmet().filter(|answer| links.contains(&answer.link)) {
@@ -152,7 +152,7 @@ impl Servers {
         Report { servers }
     }
 
-    /// What became of the leases that a machine had when it was shut down, and what else it owes.
+    /// What became of the leases at the machine's shutdown, and which releases it still owes.
     pub(crate) fn ending(
         &self,
         machine: &Machine,
@@ -215,7 +215,7 @@ impl Servers {
                 Reason::OtherLimit { theirs: *theirs, ours: *ours }
             }
             Said::Late(within, greeting) => Reason::NoReply(NetFault::of_late(*within, *greeting)),
-            // A replica carries nothing out that writes.
+            // A replica refuses each command that writes.
             Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
             Said::Unknown(fault) => Reason::NoReply(self.end_by(*fault)),
             Said::Quarantined(wait) => Reason::Quarantined(*wait),
@@ -281,20 +281,20 @@ impl Servers {
     }
 }
 
-/// An error of the question since when a server is the primary.
+/// An error of the reign script.
 #[cfg(any(test, feature = "grace"))]
 fn refusal_to_reign(machine: &Machine, link: usize, text: &[u8]) -> ServerError {
     let (script, marker) = machine.reigns_by(link);
     ServerError::new(text).about(script, marker.as_deref().as_slice())
 }
 
-/// An error of a question of this lease, if it is known of which. Which script it was, if it was one, the server says.
+/// An error of a command of this lease, if it is known of which. The server says which script it was, if any.
 pub(super) fn refusal(machine: &Machine, id: Option<LeaseId>, text: &[u8]) -> ServerError {
     let error = ServerError::new(text);
     if error.is_about_channels() {
         return error.lacking("&leasehold:*".to_owned());
     }
-    // Redis 6 names the whole command. Of those that a connection may lack, these two tell of keys.
+    // Redis 6 names the whole command. Of the rights that a connection may lack, these two are for client tracking.
     if has(error.text(), "run the 'client' command") {
         return error.lacking("+client|tracking +client|caching".to_owned());
     }

@@ -1,8 +1,7 @@
-//! A server that Sentinels watch over: whichever is the master of its service now.
+//! Follows the master of a service that Sentinels watch.
 //!
-//! Each Sentinel is listened to, and asked now and then anyway. Which of their words counts, and when, `policy` decides;
-//! here they are asked, all in one task, and the link is led to the server that was found. The one that was left is
-//! believed nothing any more.
+//! One task listens to each Sentinel, and also asks it at intervals. `policy` decides which of their answers counts, and when;
+//! this file asks, and leads the link to the server that was found. Replies of the former server are no longer believed.
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
@@ -32,44 +31,44 @@ use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
 use crate::race::{next, race, timeout, timer};
 
-/// Longest time between two questions to the Sentinels where none tells of a change.
+/// Longest time between two questions to the Sentinels if none announces a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
-/// The same where they do not tell: a client is not to notice a new master long after the others.
+/// The same if they cannot announce changes: a client must not notice a new master long after the others.
 const ASK_EVERY_MUTE: Duration = Duration::from_secs(1);
-/// Between two rounds of questions, more or less, so that a fleet does not ask in step. There is no more between them
+/// Pause between two rounds of questions, with jitter, so that a fleet does not ask in step. It is the only pause
 /// while the master does not serve.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
 /// Once one Sentinel has answered, the others are waited for no longer than this.
 const OTHERS_WITHIN: Duration = Duration::from_millis(500);
-/// A server that does not say its role within this time is silent. Longer, and a master that hangs would keep clients from
-/// its successor; which itself, where it is too far away for that, is followed once Sentinels agree on it.
+/// A server that does not say its role within this time is silent. With a longer time a master that hangs would keep clients
+/// from its successor. A successor that is too far away to answer in time is followed once Sentinels agree on it.
 const ROLE_WITHIN: Duration = Duration::from_millis(500);
 
 /// What asks the Sentinels.
 pub(crate) struct Watch {
     name: String,
     sentinels: Vec<Sentinel>,
-    /// Servers that were named. Elsewhere their places are: the first is the one that is followed.
+    /// Servers that were named; other code has their indices. The first is the one that is followed.
     known: Vec<Address>,
     mastership: Mastership<usize>,
     /// Connections on which servers were asked for their roles, kept while something is changing.
     asked: Vec<(usize, Box<Interview>)>,
     way: Arc<Way>,
-    /// Of the servers; only the address is another each time.
+    /// The endpoint of a server, apart from the address.
     template: Endpoint,
     service: Arc<Service>,
 }
 
-/// What a round of questions came to.
+/// The result of a round of questions.
 enum Finding {
     Unchanged,
-    /// Something is changing: to be asked again soon.
+    /// A change is under way: ask again soon.
     Changing,
     Found(Successor<usize>),
 }
 
-/// The place of a server among those that are known, of which it is one from here on.
+/// The index of a server among those that are known; adds it if it is new.
 fn number(known: &mut Vec<Address>, server: &Address) -> usize {
     known.iter().position(|it| it == server).unwrap_or_else(|| {
         known.push(server.clone());
@@ -78,7 +77,7 @@ fn number(known: &mut Vec<Address>, server: &Address) -> usize {
 }
 
 impl Watch {
-    /// Of the service that a driver's servers are.
+    /// The keeper of a driver's service.
     pub(crate) fn of(watched: Watched, driver: &Arc<Shared>) -> Self {
         let Watched { sentinels, service: name, template } = watched;
         let servers = Arc::clone(&driver.servers);
@@ -122,7 +121,7 @@ impl Watch {
         })
     }
 
-    /// Of the servers that are known, all but the first.
+    /// Forgets all known servers but the first.
     #[inline(never)]
     fn forget_others(&mut self) {
         self.asked.clear();
@@ -147,8 +146,7 @@ impl Watch {
         driver.meter.logins().forget(&left);
     }
 
-    /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is
-    /// there.
+    /// Asks which server is the master when notified, or after the longest interval, while the driver lives.
     async fn follow(mut self, driver: Weak<Shared>) {
         loop {
             timer(ASK_GAP.delay(0, clock::random_bits())).await;
@@ -170,7 +168,7 @@ impl Watch {
         }
     }
 
-    /// Waits until there may be something new.
+    /// Waits until a change is possible.
     async fn rest(&mut self) {
         let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
         let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
@@ -278,7 +276,7 @@ impl Watch {
 }
 
 impl Way {
-    /// What a server says that it is, if it does within this time; and the connection on which it said so.
+    /// A server's role, if it says so within this time; and the connection on which it said so.
     fn role(
         self: Arc<Self>,
         server: usize,
@@ -295,7 +293,7 @@ impl Way {
         })
     }
 
-    /// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
+    /// On a separate connection, without scripts: a server that was just demoted may answer this and delay the scripts.
     fn said(
         &self,
         mut known: Option<Box<Interview>>,

@@ -1,4 +1,4 @@
-//! Where servers are, and how they are dialled.
+//! The addresses of servers, and how they are dialled.
 
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::net::tls::Client;
 pub(crate) struct Servers {
     /// Of a Cluster, the seeds.
     pub(crate) endpoints: Box<[Endpoint]>,
-    /// What more there is of a Cluster.
+    /// Further state of a Cluster.
     #[cfg(feature = "cluster")]
     pub(crate) nodes: Option<Arc<Nodes>>,
-    /// Whose master the one link leads to.
+    /// The service to whose master the one link leads.
     #[cfg(feature = "sentinel")]
     pub(crate) service: Option<Arc<Service>>,
-    /// Where those are reached that a Cluster's nodes or Sentinels name.
+    /// The caller's addresses for servers that a Cluster's nodes or Sentinels name.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(crate) mapped: Mapped,
-    /// The caller's own way to servers.
+    /// The caller's function that opens connections.
     pub(crate) connector: Option<Connector>,
-    /// What servers that are to be met over TLS are met with.
+    /// TLS settings for servers over TLS.
     pub(crate) tls: Option<Client>,
-    /// Of the servers and the quorum, where there are several.
+    /// A fingerprint of the servers and the quorum, if there are several.
     pub(crate) fingerprint: Option<Box<str>>,
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
@@ -102,7 +102,7 @@ impl Servers {
     }
 }
 
-/// How a connection to a server logs in by these credentials, where it does.
+/// How a connection to a server logs in by these credentials, if it does.
 pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
     Login {
         user: credentials.and_then(|credentials| credentials.user.clone()),

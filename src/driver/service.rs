@@ -1,4 +1,4 @@
-//! What a driver knows of a service that Sentinels watch: which server is its master.
+//! A driver's state of a service that Sentinels watch: which server is its master.
 
 use std::sync::Mutex;
 
@@ -10,9 +10,9 @@ use crate::mutex::lock;
 /// See the module's documentation.
 pub(crate) struct Service {
     master: Mutex<Endpoint>,
-    /// Rung where the master may be another.
+    /// Notified when the master may have changed.
     pub(super) wanted: Notify,
-    /// What Sentinels refuse, for want of a right, a line each.
+    /// Refusals of Sentinels for want of a right, a line each.
     refused: Mutex<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! What has happened is counted and told here, outside of the mutex: an observer is a user's code.
+//! Counts events and tells observers, outside of the mutex: an observer is a user's code.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Shared {
         self.servers.links(&state.machine).into_iter().map(server).collect()
     }
 
-    /// What is wrong with servers that are used anyway, a line each.
+    /// Problems of servers that are used anyway, a line each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let state = self.lock();
         let of_link = |link: usize| {

@@ -1,5 +1,5 @@
-//! A caller on another runtime than the driver's keeps the time for itself: nobody may drive that one, and a limit is a
-//! limit (safety rule 14).
+//! A caller on another runtime than the driver's has a timer of its own: perhaps the driver's runtime is not driven, and
+//! limits hold anyway (safety rule 14).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -21,14 +21,14 @@ use crate::race::{Elapsed, First, Rings, race, timer};
 /// The driver has this time to do what is due before a caller does it.
 const DRIVER_FIRST: Duration = Duration::from_millis(10);
 
-/// Of one caller, while it waits.
+/// The timer of one caller, while it waits.
 #[derive(Default)]
 pub(crate) struct Timekeeper {
     timer: Option<(Moment, Pin<Box<Sleep>>)>,
 }
 
 impl Timekeeper {
-    /// Asks the machine what came of something.
+    /// Polls the machine.
     pub(crate) fn poll<T>(
         &mut self,
         shared: &Arc<Shared>,
@@ -67,7 +67,7 @@ impl Timekeeper {
     }
 }
 
-/// A timer of the caller's runtime; of the driver's, where the caller is on none: it has rung, too, once that has ended.
+/// A timer of the caller's runtime, or of the driver's if the caller is on none; it is also over once the driver's has ended.
 pub(crate) struct Timer {
     of: Option<Arc<Shared>>,
     timer: Rings,
@@ -92,8 +92,7 @@ impl Shared {
         Timer { of, timer: timer(time) }
     }
 
-    /// Whether nothing ends a sleep at its time, nor answers what is asked: the caller is on no runtime, and the locker's has
-    /// ended.
+    /// Whether neither timers nor replies can come: the caller is on no runtime, and the locker's has ended.
     #[cfg(any(test, feature = "election", feature = "family", feature = "groups"))]
     pub(crate) fn is_deserted(&self) -> bool {
         Handle::try_current().is_err() && !self.lock().is_driven
@@ -111,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// What the machine comes to.
+    /// Waits until the machine is ready.
     pub(crate) async fn wait<T>(
         self: &Arc<Self>,
         mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
@@ -120,7 +119,7 @@ impl Shared {
         poll_fn(|context| timekeeper.poll(self, context, &mut poll)).await
     }
 
-    /// What the machine comes to that is called so, which it is asked in the same section.
+    /// Calls the machine, polls it in the same section, and waits until it is ready.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         call: impl FnOnce(&mut Machine, Moment),
@@ -147,7 +146,7 @@ impl Shared {
         clock::spawn_on(&self.runtime, task).abort_handle()
     }
 
-    /// Whether nobody may drive the runtime while the caller waits: the caller is on none, and this one has no thread.
+    /// Whether the runtime may not be driven while the caller waits: the caller is on none, and this one has no thread.
     pub(crate) fn may_stand_still(&self) -> bool {
         self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
             && Handle::try_current().is_err()
