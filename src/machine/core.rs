@@ -21,15 +21,15 @@ use crate::names::Names;
 use crate::policy::fitness::Rules;
 use crate::policy::{BEAT, Bid, LeaseState, Loss, Moment, Quorum, TimerWheel};
 
-/// Of leases that have ended, for the next ones.
+/// Boxes of ended leases that are kept for the next ones.
 pub(super) const SPARE_MAX: usize = 64;
 /// The end of time.
 pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
-/// How often the clock is looked at where there is no lease.
+/// How often the clock is read while there is no lease.
 const IDLE: Duration = Duration::from_secs(3600);
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
 
-/// What stays the same for as long as a machine lives.
+/// The settings of a machine, which never change.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) quorum: Quorum,
@@ -37,19 +37,19 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// Maximum time for a dial and its handshake together.
     pub(crate) connect_timeout: Duration,
-    /// What is asked of a server before it may vote; none where it votes whatever it says of itself.
+    /// What a server needs for a vote; none if any server may vote.
     pub(crate) rules: Option<Rules>,
-    /// The sections of INFO that are of use beside those that the rules need.
+    /// The sections of INFO that are useful beside those that the rules need.
     pub(crate) info_if_allowed: &'static [&'static str],
-    /// The most that a reply may be.
+    /// The largest reply.
     pub(crate) limits: Limits,
-    /// Servers are nodes that know one another: reads the reply to `CLUSTER SLOTS`.
+    /// In a Cluster: decodes the reply to `CLUSTER SLOTS`.
     #[cfg(any(test, feature = "cluster"))]
     pub(crate) nodes_of: Option<fn(&Frame) -> super::routing::Nodes>,
     /// From the sending of a command to the last time at which a server may run it.
     pub(crate) flight_max: Duration,
     pub(crate) scripts: Scripts,
-    /// No script is called for locks of these kinds, but others are asked for.
+    /// Without scripts: the kind that is used instead of another.
     #[cfg(any(test, feature = "scriptless"))]
     pub(crate) scriptless: Option<fn(&'static Kind) -> &'static Kind>,
     pub(crate) waits: &'static Waits,
@@ -63,7 +63,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What is asked in the place of a kind. To leave a free lock to others takes a script.
+    /// The kind that is used for this one. Leaving a free lock to waiters needs a script.
     #[cfg_attr(
         not(any(test, feature = "scriptless")),
         allow(clippy::unused_self, reason = "none is")
@@ -77,21 +77,21 @@ impl Settings {
     }
 }
 
-/// What is done, beside polling, by requests that wait.
+/// How requests wait beside polling.
 pub(crate) struct Waits {
-    /// The first of a line is to ask again. Whether it waits by an entry from here on.
+    /// The first of a line was refused. Returns whether it waits by an entry from now on.
     pub(crate) refused: fn(&mut Machine, LeaseId, Moment) -> bool,
-    /// The last question of an entry did not run, and is to be put again.
+    /// The last command of an entry did not run, and is to be sent again.
     pub(crate) again: fn(&mut Machine, LeaseId, Moment),
-    /// The server has answered the last question of an entry; nothing where the connection ended.
+    /// The server has answered the last command of an entry; none if the connection ended.
     pub(crate) answered: fn(&mut Machine, LeaseId, Option<&Frame>, Moment),
-    /// The time has come that an entry was planned for.
+    /// The planned time of an entry has come.
     pub(crate) due: fn(&mut Machine, LeaseId, Moment),
-    /// A server has told something without a question.
+    /// A server has pushed something.
     pub(crate) pushed: fn(&mut Machine, usize, &[Frame], Moment),
 }
 
-/// What a driver has to do beside sending.
+/// What a driver has to do beside sending bytes.
 #[derive(Debug)]
 #[allow(dead_code, reason = "what it is about is said, though not every driver asks")]
 pub(crate) enum Effect {
@@ -99,44 +99,44 @@ pub(crate) enum Effect {
     /// [`Machine::disconnected`].
     Dial(usize, Duration),
     Close(usize, Fault),
-    /// Another server may have taken the place of this one: it says that it is a replica, or has a slot no more, or its
-    /// connection has ended where each has slots.
+    /// Another server may have replaced this one: it says that it is a replica, or no longer has a slot, or, in a Cluster,
+    /// its connection has ended.
     Demoted(usize),
     /// Get credentials: [`Machine::log_in`].
     #[cfg(any(test, feature = "credentials"))]
     Login(usize),
     Wake(Waker),
-    /// Nobody waits by it any more: it may own what calls the machine, so it is not dropped in here.
+    /// An unused waker: it may own values that call the machine, so it is not dropped inside.
     Drop(Waker),
     Tell(Event),
 }
 
-/// What has happened since it was taken last.
+/// Counts since the last call of [`Machine::take_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Attempts that were put to servers; an entry in a queue is one.
+    /// Attempts that were sent to servers; an entry in a queue is one.
     pub(crate) attempts: u32,
-    /// Attempts that were sent, of which some server may or may not have carried out its part.
+    /// Attempts that some server may or may not have carried out.
     pub(crate) unknown: u32,
-    /// Servers that had lost a lease and have it again.
+    /// Leases that were given back to a server that had lost them.
     pub(crate) repaired: u32,
-    /// Requests that went on because a server told something.
+    /// Requests that went on because of a push.
     pub(crate) woken: u32,
-    /// Leases more, or less, that are held.
+    /// The change of the number of held leases.
     pub(crate) held: i32,
-    /// Requests more, or less, that wait.
+    /// The change of the number of waiting requests.
     pub(crate) waiting: i32,
 }
 
 /// What happened to a lease, a request or a login.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// An attempt was refused, since another holds the lock.
+    /// An attempt was refused because another client holds the lock.
     Contended(Names),
     /// A renewal begins.
     #[cfg(any(test, feature = "_renewals"))]
     Renews(LeaseId),
-    /// With the time from the question to the verdict.
+    /// With the time from the command to the verdict.
     Renewed(LeaseId, Names, Duration),
     RenewalFailed(LeaseId, Names),
     /// A renewal goes on as another, or as its holder's extension.
@@ -146,10 +146,10 @@ pub(crate) enum Event {
     /// A connection has logged in again.
     #[cfg(any(test, feature = "credentials"))]
     LoginRenewed(usize),
-    /// The server refused that.
+    /// The server refused the login.
     #[cfg(any(test, feature = "credentials"))]
     LoginFailed(usize, Bytes),
-    /// A primary reigns for this time, and grants nothing new for so much longer.
+    /// A server has been the primary for `since`, and grants nothing new for `left`.
     #[cfg(any(test, feature = "grace"))]
     Reigns {
         server: usize,
@@ -163,20 +163,20 @@ pub(crate) enum Event {
     },
 }
 
-/// What the questions of callers that hold no lease have to do with.
+/// Events that concern calls without a lease.
 #[derive(Clone, Copy)]
 pub(super) enum Happening<'a> {
-    /// A try to connect to a server has ended, one way or the other.
+    /// A dial to a server has succeeded or failed.
     Tried(usize),
-    /// A question did not run, and is to be put again.
+    /// A command did not run, and is to be sent again.
     Missed(usize, CallId),
-    /// What came of one; no reply where its connection ended.
+    /// The reply to one; none if its connection ended.
     Replied(CallId, Option<&'a Reply>),
     /// A key has changed, or any may have.
     Changed(Option<&'a [u8]>),
-    /// A server has answered a question of a lease.
+    /// A server has answered a command of a lease.
     Answered(LeaseId),
-    /// Nobody is let in any more.
+    /// The machine is closed.
     Closed,
 }
 
@@ -184,43 +184,43 @@ pub(super) enum Happening<'a> {
 pub(crate) struct Machine {
     pub(super) settings: Settings,
     pub(super) links: Vec<Link>,
-    /// Connections that there were.
+    /// The number of connections so far.
     pub(super) generations: u32,
     pub(super) leases: TimerWheel<Lease>,
     pub(super) lines: Lines,
     /// Owners that are in queues.
     pub(super) waiters: ByHash,
-    /// Keys that servers tell of.
+    /// Keys whose changes servers push.
     pub(super) watched: ByHash,
     pub(super) batches: Batches,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
-    /// Where primaries have a grace.
+    /// If primaries have a grace.
     #[cfg(any(test, feature = "grace"))]
     pub(super) grace: Option<Box<super::reign::Grace>>,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routes: Option<Box<super::routing::Routes>>,
-    /// Kept for its room.
+    /// Kept for its capacity.
     pub(super) command: Command,
     pub(super) effects: Vec<Effect>,
     pub(super) counts: Counts,
-    /// Nothing is due before, until something is noted.
+    /// Nothing is due before this, unless noted later.
     next: Moment,
-    /// Kept for their room.
+    /// Kept for their capacity.
     pub(super) due: Vec<LeaseId>,
     pub(super) proved: Vec<Reply>,
     pub(super) spare: Vec<Box<[Replica]>>,
     #[allow(clippy::vec_box, reason = "the next lease has the box")]
     pub(super) spare_bids: Vec<Box<Bid>>,
-    /// Told when each server has been tried.
+    /// Woken when each server has been tried.
     met: Vec<Waker>,
-    /// Nobody is let in any more, for this reason.
+    /// Why no request is admitted any more.
     pub(super) closed: Option<Refusal>,
-    /// Nobody reads answers any more.
+    /// The driver has ended, so no replies are read.
     pub(crate) is_undriven: bool,
-    /// Told when less is left to be given back.
+    /// Woken when fewer releases are left.
     pub(super) told_of_end: Vec<Waker>,
-    /// Servers that have still to count replicas, and the callers that are told when none has.
+    /// The number of servers that are still counting replicas, and the callers that are woken when all have.
     #[cfg(any(test, feature = "replicas"))]
     pub(super) counting: (u32, Vec<Waker>),
 }
@@ -267,7 +267,7 @@ impl Machine {
         }
     }
 
-    /// What is to be sent over a link. The driver takes it out.
+    /// The bytes to be sent over a link. The driver takes them out.
     pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
         let Self { links, next, settings, .. } = self;
         let link = &mut links[link];
@@ -283,18 +283,18 @@ impl Machine {
         !self.links[link].talk.out.is_empty()
     }
 
-    /// Questions that wait for replies: commands at all servers, where one asks several.
+    /// Commands that wait for replies; one that goes to all servers counts once.
     pub(crate) fn in_flight(&self) -> usize {
         let commands: usize = self.links.iter().map(|link| link.talk.in_flight()).sum();
         commands / self.settings.quorum.servers()
     }
 
-    /// Whether there is something to be done.
+    /// Whether there are effects.
     pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
 
-    /// What is to be done. The driver gives the buffer back empty.
+    /// The effects. The driver leaves the buffer empty.
     pub(crate) fn take_effects(&mut self) -> &mut Vec<Effect> {
         &mut self.effects
     }
@@ -304,12 +304,12 @@ impl Machine {
         self.next
     }
 
-    /// There is something to do then.
+    /// The machine is due at this time.
     pub(super) fn note(&mut self, at: Moment) {
         self.next = self.next.min(at);
     }
 
-    /// Looks for what is to be done next, once all that was due is done.
+    /// Finds out when the machine is due next, after all due work is done.
     pub(super) fn look_ahead(&mut self) {
         let silence = self.silence();
         let of_leases = self.leases.next_at().unwrap_or(NEVER);
@@ -317,12 +317,12 @@ impl Machine {
             self.links.iter().map(|link| link.due(silence, NEVER)).fold(of_leases, Moment::min);
     }
 
-    /// A connection on which commands wait is dead where nothing comes for this time.
+    /// A connection on which commands wait is dead if no byte comes for this time.
     pub(super) fn silence(&self) -> Duration {
         self.settings.timeout * TIMEOUTS_UNTIL_DEAD
     }
 
-    /// The lease is looked at then, or before.
+    /// The lease is due at this time.
     #[inline(never)]
     pub(crate) fn plan(&mut self, id: LeaseId, at: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -334,8 +334,8 @@ impl Machine {
         }
     }
 
-    /// The caller is to be woken. Wakers of one task may look like others' ([`Waker::will_wake`] is a guess), so the one
-    /// before is not woken for that.
+    /// Stores the caller's waker. The former waker is not woken: it may belong to the same task, although
+    /// [`Waker::will_wake`] denies that.
     pub(super) fn wait_for(&mut self, id: LeaseId, waker: &Waker) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if !lease.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -355,18 +355,18 @@ impl Machine {
         }
     }
 
-    /// What has happened since the last call.
+    /// The counts since the last call.
     pub(crate) fn take_counts(&mut self) -> Counts {
         let waiting = self.lines.take_change();
         Counts { waiting, ..std::mem::take(&mut self.counts) }
     }
 
-    /// A server knows of an owner that another holds the lock.
+    /// An attempt was refused because another client holds the lock.
     pub(super) fn is_contended(&mut self, id: LeaseId) {
         self.tell(id, &Event::Contended);
     }
 
-    /// A request goes on because a server told something.
+    /// A request goes on because of a push.
     pub(crate) fn is_woken(&mut self) {
         self.counts.woken += 1;
     }
@@ -380,7 +380,7 @@ impl Machine {
         }
     }
 
-    /// The grant of a lease was told. Whether it was lost before that, which is told now.
+    /// The grant of a lease was reported. Returns whether the lease was lost before that, and reports the loss.
     pub(crate) fn is_announced(&mut self, id: LeaseId) -> bool {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         lease.is_announced = true;
@@ -392,7 +392,7 @@ impl Machine {
         self.tell(id, &|names| Event::Renewed(id, names, now.since(asked_at)));
     }
 
-    /// How a lease stands; none where it is not granted.
+    /// The state of a lease; none if it is not granted.
     pub(crate) fn state(&self, id: LeaseId) -> Option<LeaseState> {
         self.leases.get(id)?.state()
     }
@@ -404,12 +404,12 @@ impl Machine {
         leases.any(|lease| lease.kind.has_guard && lease.is_held() && is_its(lease))
     }
 
-    /// Those that are so, in the order of their slots: that of a hash table is another in each run.
+    /// The leases that match, in the order of their slots, which is the same in each run.
     pub(super) fn all(&self, is_so: &dyn Fn(LeaseId, &Lease) -> bool) -> Vec<LeaseId> {
         self.leases.iter().filter(|(id, lease)| is_so(*id, lease)).map(|(id, _)| id).collect()
     }
 
-    /// Whether a lease of this machine that has a guard, or is to have one, has this owner's id, of `most` that are looked at.
+    /// Whether one of the first `most` leases has this owner's id, and has a guard or will have one.
     pub(crate) fn has_owner(&self, id: &[u8], most: usize) -> bool {
         let mut leases = self.leases.iter().take(most).map(|(_, lease)| lease);
         leases.any(|lease| lease.kind.has_guard && lease.owner.id() == id)
@@ -421,7 +421,7 @@ impl Machine {
         self.leases.get(id).map(|lease| lease.owner.value())
     }
 
-    /// Of which lock it is.
+    /// The lock of a lease.
     pub(crate) fn names(&self, id: LeaseId) -> Option<&Names> {
         self.leases.get(id).map(|lease| &lease.names)
     }
@@ -431,7 +431,7 @@ impl Machine {
         self.leases.get(id).map_or(0, |lease| lease.token)
     }
 
-    /// Tells the callers that hold no lease, in a program that has such; whether one of them does the rest.
+    /// Tells calls without a lease, in a program that has these; whether one of them does the rest.
     #[inline]
     pub(super) fn tell_callers(&mut self, _what: Happening<'_>, _now: Moment) -> bool {
         #[cfg(any(test, feature = "_calls"))]
@@ -454,7 +454,7 @@ impl Machine {
         self.effects.extend(self.met.drain(..).map(Effect::Wake));
     }
 
-    /// Less may be left to be given back.
+    /// Fewer releases may be left.
     pub(super) fn tell_of_end(&mut self) {
         if self.told_of_end.is_empty() {
             return;
@@ -462,13 +462,13 @@ impl Machine {
         self.effects.extend(self.told_of_end.drain(..).map(Effect::Wake));
     }
 
-    /// Servers that serve.
+    /// The number of servers that serve.
     #[cfg(test)]
     pub(crate) fn serving(&self) -> usize {
         self.links.iter().filter(|link| link.is_ready()).count()
     }
 
-    /// Why a link has no connection; none where it has one.
+    /// Why a link has no connection; none if it has one.
     #[cfg(any(test, feature = "_calls"))]
     pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
         self.links[link].fault.as_ref()
@@ -479,19 +479,19 @@ impl Machine {
         self.links[link].is_ready()
     }
 
-    /// Where a server is, as all processes call it.
+    /// A server's address, the same in all processes.
     pub(crate) fn address(&self, link: usize) -> &str {
         &self.links[link].address
     }
 
-    /// A bid that has no lease any more: for the next request.
+    /// Keeps the bid of an ended lease for the next request.
     pub(super) fn spare(&mut self, bid: Option<Box<Bid>>) {
         if self.spare_bids.len() < SPARE_MAX {
             self.spare_bids.extend(bid);
         }
     }
 
-    /// How long the clock may be left unlooked at, whatever is due: timers stand still while the machine sleeps.
+    /// The longest time between two readings of the clock, whatever is due: timers stand still while the computer sleeps.
     pub(crate) fn beat(&self) -> Duration {
         if self.leases.len() == 0 { IDLE } else { BEAT }
     }
@@ -506,7 +506,7 @@ impl Machine {
         &self.settings
     }
 
-    /// Whether keys are at servers by their slots.
+    /// Whether servers have keys by their slots.
     pub(super) fn is_by_slots(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.routes.is_some();

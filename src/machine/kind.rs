@@ -7,27 +7,27 @@ use super::command::{Command, Scripts};
 use crate::names::Names;
 use crate::policy::Ballot;
 
-/// What a kind is told beside the names of a lease.
+/// Arguments of a kind beside the names of a lease.
 pub(crate) type Words = [Box<[u8]>];
 type Wait = fn(Question<'_>, [&[u8]; 3]);
 
-/// A question to servers.
+/// A command to servers for a lease.
 pub(crate) struct Question<'a> {
     pub(crate) command: &'a mut Command,
     pub(crate) names: &'a Names,
-    /// What is asked for beside that, as the kind reads it.
+    /// Further arguments of the kind.
     pub(crate) words: &'a [Box<[u8]>],
     pub(crate) owner: &'a [u8],
-    /// Whose lock is as good as free.
+    /// The owner whose lock counts as free.
     pub(crate) predecessor: Option<&'a [u8]>,
     pub(crate) ttl_ms: u64,
-    /// Of a lease that was granted, or of the one in whose place it asks.
+    /// The token of the granted lease, or of the one that it replaces.
     pub(crate) token: u64,
-    /// What is proposed.
+    /// The proposed token.
     pub(crate) ballot: Option<Ballot>,
-    /// Tokens are set aside, for others of this process.
+    /// Tokens are set aside for other requests of this process.
     pub(super) goes_on: bool,
-    /// A lock that others wait for is theirs.
+    /// A free lock is left to its waiters.
     pub(super) defers: bool,
     /// The owner may be in a queue.
     pub(crate) may_be_queued: bool,
@@ -53,7 +53,7 @@ impl Question<'_> {
         self.how_of(self.command.is_alone)
     }
 
-    /// The same, where whatever has to accept the proposal does so alone, or is one of several.
+    /// The same; `is_alone` if one server alone accepts the proposal.
     pub(crate) fn how_of(&self, is_alone: bool) -> &'static [u8] {
         let is_outbid = self.ballot.is_some_and(Ballot::is_outbid);
         match (is_alone, is_outbid, self.goes_on) {
@@ -66,7 +66,7 @@ impl Question<'_> {
         }
     }
 
-    /// Of a lock's keys those that a release names: it hands the lock on where it has all.
+    /// The keys of a lock that a release names: with all of them it hands the lock on.
     pub(crate) fn freed<'k>(&self, keys: &'k [&'k [u8]; 3]) -> &'k [&'k [u8]] {
         #[cfg(any(test, feature = "grace"))]
         if self.command.is_only_freed {
@@ -75,7 +75,7 @@ impl Question<'_> {
         keys
     }
 
-    /// Whether the script leaves the lock to others.
+    /// Whether the script leaves a free lock to its waiters.
     pub(crate) fn taking(&self) -> &'static [u8] {
         if self.defers { b"turn" } else { b"take" }
     }
@@ -86,31 +86,31 @@ impl Question<'_> {
 pub(crate) struct Kind {
     /// Whether a token is proposed.
     pub(crate) is_fenced: bool,
-    /// Nobody else has any of the lock meanwhile. Those of one process that want it stand in a line, a server tells of its
-    /// end by its key, and it passes to the next. Where others may have some of it, each asks for itself: first the one
-    /// server that knows of those that wait, and servers choose the token.
+    /// The lock has one holder. Requests of one process for it stand in a line, a change of its key tells of its end, and
+    /// it passes to the next. Requests for shares ask each for themselves, first the one
+    /// server that knows the waiters, and servers choose the token.
     pub(crate) is_exclusive: bool,
-    /// Whether the lock may go on within its process: else its queue alone says whose it is next.
+    /// Whether the lock may be passed on within its process: else only its queue says which waiter is next.
     pub(crate) goes_on: bool,
-    /// Whether somebody has a guard of it: its end is told.
+    /// Whether a caller has a guard of it, and is told of its end.
     pub(crate) has_guard: bool,
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
-    /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
-    /// None where each request asks again and again for itself.
+    /// Enters a queue, or says that the owner still waits there: how, by which channel, and how long its entry lives.
+    /// None if each request polls for itself.
     pub(crate) wait: Option<Wait>,
     pub(crate) release: fn(Question<'_>),
-    /// How it is kept, where the lock's key alone does not have it.
+    /// How it is renewed, if not by the lock's key alone.
     pub(crate) alone: Option<Alone>,
-    /// Those of the words that are keys of locks which it has beside its own.
+    /// The arguments that are keys of further locks.
     pub(crate) also: fn(&Words) -> &Words,
-    /// What it is from its grant on, where it is taken from its holder: such a request contends with nobody.
+    /// The kind after the grant, for a request that takes the lock from its holder, and so never waits for it.
     pub(crate) becomes: Option<&'static Kind>,
 }
 
 impl Kind {
-    /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one. What
-    /// passes to nobody and is kept for another request has the place in the queue that its own priority gives it.
+    /// Whether its requests stand in their process's line, of which only the first asks. A part of another request
+    /// (not passed on, without a guard) does not: its own priority gives it its place in the queue.
     pub(super) fn stands_in_line(&self) -> bool {
         let may_not = cfg!(any(test, feature = "_kinds"));
         let is_part = !self.goes_on && !self.has_guard;
@@ -123,7 +123,7 @@ impl Kind {
         self.alone.as_ref().filter(|_| may_differ).map_or(&Means::SCRIPTS, |alone| &alone.means)
     }
 
-    /// Where no other kind is compiled, the compiler drops what others need.
+    /// If no other kind is compiled, the compiler drops the code for them.
     pub(super) fn is_exclusive(&self) -> bool {
         !cfg!(any(test, feature = "_kinds")) || self.is_exclusive
     }
@@ -134,12 +134,12 @@ impl Kind {
     }
 }
 
-/// How a lease is kept by commands of its own.
+/// The commands that renew a lease, if its kind has its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Alone {
     pub(crate) extend: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
-    /// A server is given it again, and answers as to `acquire`.
+    /// Gives it to a server again, which answers as to `acquire`.
     pub(crate) repair: fn(Question<'_>),
     pub(crate) means: Means,
 }
@@ -147,13 +147,13 @@ pub(crate) struct Alone {
 /// What the commands of a lease can do.
 #[derive(Clone, Copy)]
 pub(crate) struct Means {
-    /// Reads what the release says.
+    /// Decodes the reply of the release.
     pub(crate) read_release: fn(&Frame) -> Option<Answer>,
-    /// They know a value by its beginning, so that a mark behind it can say that somebody waits: there are queues.
+    /// They compare only the beginning of a value, so that a mark at its end can say that a waiter is in a queue.
     pub(crate) know_marks: bool,
-    /// They read the lock, so that the server tells of its next change. Else it is read behind them.
+    /// They read the lock, so that the server tells of its next change. Otherwise a separate command reads it.
     pub(crate) read_the_lock: bool,
-    /// `acquire` takes the lock alone, and `extend` proves that it is the owner's: `steps` makes a grant of these.
+    /// `acquire` only takes the lock, and `extend` proves that it is the owner's: `steps.rs` makes a grant of both.
     pub(crate) are_steps: bool,
 }
 
@@ -203,7 +203,7 @@ pub(crate) static FENCED: Kind = Kind {
     becomes: None,
 };
 
-/// A lock without: one command takes it.
+/// A lock without fencing tokens: one command takes it.
 pub(crate) static PLAIN: Kind = Kind {
     is_fenced: false,
     is_exclusive: true,

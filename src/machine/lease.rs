@@ -21,39 +21,39 @@ use crate::policy::{
     WaiterState, is_silence, patience,
 };
 
-/// Where a lease stands.
+/// The phase of a lease.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Phase {
-    /// A round of questions is under way.
+    /// A round of commands is under way.
     Asking,
-    /// Between two attempts, until its due time; news of the lock may end it from `from` on.
+    /// Between two attempts, until its due time; a push about the lock may end the pause from `from` on.
     Resting {
         from: Moment,
-        /// Too few servers served: one that does is what the request waits for.
+        /// Too few servers served: the request waits until one serves again.
         is_unserved: bool,
     },
-    /// Behind others of this process that wait for the same lock.
+    /// Behind other waiters of this process for the same lock.
     InLine,
     /// In the queue of its lock, by its entry.
     Queued,
-    /// The request came to nothing.
+    /// The request failed.
     Refused(Refusal),
-    /// It was granted: held, being given back, or ended.
+    /// It was granted: held, being released, or ended.
     Granted(LeaseState),
-    /// Nobody asks for it any more; what servers may have is given back.
+    /// It has no caller any more; what servers may have is released.
     GivingBack,
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The last attempt came to this; the caller's limit is over where that `is_over`.
+    /// The result of the last attempt; `is_over` if the caller's limit is over.
     Setback {
         setback: Setback,
         is_over: bool,
     },
     ShutDown,
-    /// Nobody drives the machine any more.
+    /// The driver has ended.
     Undriven,
 }
 
@@ -63,9 +63,9 @@ pub(super) enum Extending {
     /// None is under way.
     Nothing,
     Renewal,
-    /// The holder has asked for it, and is told what it comes to.
+    /// The holder asked for it, and is told the result.
     Holder,
-    /// And for another one behind it.
+    /// The holder has asked for another one after it.
     HolderAgain,
 }
 
@@ -75,7 +75,7 @@ impl Extending {
     }
 }
 
-/// What servers have said of the replicas that have a lease.
+/// The servers' counts of replicas that have a lease.
 #[cfg(any(test, feature = "replicas"))]
 pub(super) struct Counted {
     pub(super) round: u32,
@@ -93,13 +93,13 @@ pub(super) struct Replica {
     pub(super) has: Has,
     /// The connection on which it was asked last.
     pub(super) generation: u32,
-    /// What was not answered on a connection before that, and may arrive at any time.
+    /// A command on an earlier connection that was not answered, and may arrive at any time.
     pub(super) doubt: Doubt,
-    /// When it answered that.
+    /// When it last answered.
     pub(super) answered_at: Moment,
-    /// Of what is owed.
+    /// Of the release that is owed.
     pub(super) redelivery: Option<Redelivery>,
-    /// When it is to be sent; none where that waits for a connection.
+    /// When that is to be sent; none if it waits for a connection.
     pub(super) due: Option<Moment>,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routed: super::routing::Routed,
@@ -114,7 +114,7 @@ pub(super) enum Has {
     Asked,
     /// It has the owner's key.
     Key,
-    /// Its connection ended before the answer, it was asked again before, or what it said settles nothing.
+    /// Its connection ended before the answer, it was asked again before the answer, or the answer proves nothing.
     Perhaps,
     /// A release is under way.
     Releasing,
@@ -122,18 +122,18 @@ pub(super) enum Has {
     Owed,
 }
 
-/// What may reach a server late.
+/// The kind of command that may reach a server late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Doubt {
     Nothing,
-    /// An extension, which makes no key.
+    /// An extension, which creates no key.
     Extension,
-    /// A question, which may make one.
+    /// A request, which may create one.
     Question,
 }
 
 impl Replica {
-    /// One that nobody has asked, at this link.
+    /// A replica at this link, not asked yet.
     pub(super) fn at(link: usize) -> Self {
         Self {
             link: u16::try_from(link).expect("there are fewer links"),
@@ -150,7 +150,7 @@ impl Replica {
         }
     }
 
-    /// Something else is asked on this connection from here on.
+    /// The next command goes out on this connection.
     pub(super) fn goes_on(&mut self, generation: u32) {
         let is_open = matches!(self.has, Has::Asked | Has::Perhaps);
         if is_open && self.generation != generation {
@@ -158,7 +158,7 @@ impl Replica {
         }
     }
 
-    /// The same server, which nobody has asked.
+    /// The same server, not asked yet.
     pub(super) fn fresh(&self) -> Self {
         Self {
             #[cfg(any(test, feature = "cluster"))]
@@ -168,7 +168,7 @@ impl Replica {
     }
 }
 
-/// The replicas, one bit each, that have answered a round so.
+/// The replicas by their answers to a round, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Votes {
     pub(super) asked: u64,
@@ -177,7 +177,7 @@ pub(super) struct Votes {
     pub(super) failed: u64,
     /// Asked in such a way that the server tells of changes to the lock.
     pub(super) watched: u64,
-    /// Yet to be asked: another is asked before.
+    /// Asked only after another replica.
     pub(super) later: u64,
 }
 
@@ -194,64 +194,64 @@ impl Votes {
 pub(super) struct Lease {
     pub(super) kind: &'static Kind,
     pub(super) names: Names,
-    /// What its kind is told beside the names.
+    /// Further arguments of its kind.
     pub(super) words: Box<[Box<[u8]>]>,
     pub(super) owner: Owner,
-    /// The holder of this process in whose place it asks.
+    /// The holder of this process that it replaces.
     pub(super) predecessor: Option<Box<Owner>>,
     pub(super) term: Term,
     pub(super) bounded: Option<Box<Bounded>>,
     pub(super) phase: Phase,
     pub(super) is_renewed: bool,
-    /// Servers tell of what happens to its key; and whether one has.
+    /// Servers push changes of its key; and whether one has.
     pub(super) is_watched: bool,
     pub(super) is_told: bool,
-    /// When it is looked at because of news that no question has followed; the end of time without any.
+    /// When to look for the lease because of a push that no command has followed; the end of time without one.
     pub(super) news_at: Moment,
-    /// Counts questions: a reply to an earlier one is known by it.
+    /// Counts rounds, so that replies to earlier ones are known.
     pub(super) round: u32,
     /// Before the first byte of the round was written.
     pub(super) asked_at: Moment,
     pub(super) votes: Votes,
-    /// Until it is granted, and has been answered.
+    /// The state of the request, until the lease is granted and all servers have answered.
     pub(super) bid: Bidding,
-    /// Its next question leaves the lock to others that wait for it.
+    /// Its next request leaves the lock to other waiters.
     pub(super) defers: bool,
-    /// In the queue of the lock, while the owner waits there, may do so yet, or has its turn.
+    /// The owner's entry in the lock's queue, while it waits there, may still do so, or has its turn.
     pub(super) entry: Option<Box<Entry>>,
-    /// An attempt for one that stays in its queue meanwhile, and has the lease if it is granted.
+    /// The lease in a queue for which this one is the scout, and which gets its grant.
     pub(super) scouts_for: Option<LeaseId>,
-    /// Its grant was told, so that what happens to it is told.
+    /// Observers know of its grant, so its end is reported too.
     pub(super) is_announced: bool,
-    /// Of a lease that was granted; 0 without fencing.
+    /// After the grant; 0 without fencing.
     pub(super) token: u64,
-    /// Or when its request began.
+    /// Before the grant, when its request began.
     pub(super) granted_at: Moment,
-    /// How far it may go on within this process.
+    /// How often it may still be passed on within this process.
     pub(super) relay: Relay,
-    /// What an extension is for that is under way.
+    /// The purpose of the extension that is under way.
     pub(super) extending: Extending,
-    /// When the holder is told that an extension or a release came to nothing.
+    /// When the holder is told that an extension or a release failed.
     pub(super) late_at: Moment,
     /// The last round that extended it, and the last one that did not.
     pub(super) extended: u32,
     pub(super) unextended: u32,
-    /// How many replicas have it, where its holder has asked.
+    /// How many replicas have it, if its holder has asked.
     #[cfg(any(test, feature = "replicas"))]
     pub(super) counted: Option<Box<Counted>>,
-    /// Renewals in a row that came to nothing.
+    /// Renewals in a row that failed.
     pub(super) failed: u32,
-    /// When it is to be looked at, and when the wheel says so, which is not later.
+    /// When it is due, and when the timer wheel has it, which is not later.
     pub(super) due: Moment,
     pub(super) planned: Moment,
     pub(super) replicas: Box<[Replica]>,
     /// Of a request or a release: one call at a time.
     pub(super) waker: Option<Waker>,
-    /// What servers said to the last question that is no grant.
+    /// The servers' answers to the last command, other than grants.
     pub(super) said: Vec<(usize, Kept)>,
-    /// What came of a release.
+    /// The result of a release.
     pub(super) end: Option<End>,
-    /// Those that wait while it is held, each at a place of its own: whether for its loss, or for an answer.
+    /// Callers that wait while it is held, each at its own index: true for the loss, false for an answer.
     pub(super) told: Vec<Option<(bool, Waker)>>,
 }
 
@@ -264,17 +264,17 @@ impl Lease {
         self.state().is_some_and(LeaseState::is_held)
     }
 
-    /// Whether a server that tells of its key tells of its end.
+    /// Whether a push about its key can mean its end.
     pub(super) fn is_told_of(&self) -> bool {
         self.is_renewed && self.kind.is_exclusive()
     }
 
-    /// Whether another request, which waits, can have this lease as it is.
+    /// Whether a waiting request can have this lease as it is.
     pub(super) fn can_pass_to(&self, next: &Self) -> bool {
         let is_ready = matches!(next.phase, Phase::InLine | Phase::Resting { .. } | Phase::Queued);
         let is_alike = std::ptr::eq(self.kind, next.kind) && self.term == next.term;
         let is_alike = is_alike && self.words == next.words;
-        // An entry in a queue is left where the lease is passed on.
+        // If the lease is passed on, the entry in the queue is left.
         let is_clear = next.entry.is_some() || !next.is_exposed();
         let is_alike = is_alike && self.bounded.is_none() && next.bounded.is_none();
         let is_alike = is_alike && self.is_renewed && next.is_renewed;
@@ -292,7 +292,7 @@ impl Lease {
         self.replicas.len() == 1
     }
 
-    /// How many of its replicas have to grant it: those in several slots all.
+    /// How many of its replicas have to grant it: for several slots all.
     pub(super) fn quorum(&self, of_servers: Quorum) -> Quorum {
         quorum_of(self.replicas.len(), of_servers)
     }
@@ -302,19 +302,19 @@ impl Lease {
         self.replicas[at].link.into()
     }
 
-    /// The replicas at a link, by their places.
+    /// The indices of the replicas at a link.
     pub(super) fn at_link(&self, link: usize) -> impl Iterator<Item = usize> {
         let replicas = self.replicas.iter().enumerate();
         replicas.filter(move |(_, replica)| usize::from(replica.link) == link).map(|(at, _)| at)
     }
 
-    /// The replicas, one bit each, of which the servers have this.
+    /// The replicas in this state, one bit each.
     pub(super) fn bits(&self, has: Has) -> u64 {
         let all = (0_u64..).zip(&self.replicas);
         all.fold(0, |bits, (at, replica)| bits | u64::from(replica.has == has) << at)
     }
 
-    /// When servers answered on which connection is known from others of the same lock.
+    /// Takes over when servers answered, and on which connection, from another lease of the same lock.
     pub(super) fn has_met(&mut self, others: &[Replica]) {
         for (replica, other) in self.replicas.iter_mut().zip(others) {
             (replica.generation, replica.answered_at) = (other.generation, other.answered_at);
@@ -331,15 +331,15 @@ impl Lease {
         self.bid.waits()
     }
 
-    /// The kind by which it asks for the lock. What an owner may have already only a script finds to be its own: in the
-    /// owner's turn, and where it asks once more; then there is a proposal.
+    /// The kind of the next request. If the owner may have the lock already (in its turn, or when it asks again), only a
+    /// script can see that; then there is a proposal.
     pub(super) fn asks_as(&self) -> &'static Kind {
         let has_proposal = self.bid.ballot().is_some();
         let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.means().are_steps;
         if needs_script { &FENCED } else { self.kind }
     }
 
-    /// It came to nothing as too few servers served: what one said before its connection ended is not why.
+    /// It failed because too few servers served: not because of what a server said before its connection ended.
     pub(super) fn is_refused_unserved(&self) -> bool {
         let Phase::Refused(Refusal::Setback { setback, .. }) = self.phase else { return false };
         matches!(setback, Setback::Failing | Setback::Hopeless | Setback::Quarantined(_))
@@ -359,19 +359,19 @@ impl Lease {
         }
     }
 
-    /// When it ends, where its TTL lasts until then.
+    /// When it ends, if its TTL lasts until then.
     pub(super) fn cut(&self, until: Moment) -> Moment {
         self.bounded.as_ref().map_or(until, |bounded| bounded.bounds.cut(self.granted_at, until))
     }
 
-    /// Whether it may not end later, so that there is nothing to renew it for.
+    /// Whether it may not end later, so that a renewal is useless.
     pub(super) fn is_at_its_last(&self, until: Moment) -> bool {
         self.bounded
             .as_ref()
             .is_some_and(|bounded| bounded.bounds.are_reached(self.granted_at, until))
     }
 
-    /// Lost by itself, its lock stays taken for the lock-delay: nobody gives it back.
+    /// After a loss by its own end, the lock stays taken for the lock-delay: it is not released.
     pub(super) fn let_expire(&mut self, why: Loss) {
         let is_delayed =
             self.bounded.as_ref().is_some_and(|bounded| bounded.bounds.lock_delay.is_some());
@@ -380,7 +380,7 @@ impl Lease {
         }
     }
 
-    /// The answers to its extensions are another's from here on.
+    /// The answers to its extensions no longer count.
     pub(super) fn leaves_extensions(&mut self, doubt: Doubt) {
         let open = self.votes.asked & !(self.votes.granted | self.votes.denied);
         let all = self.replicas.iter_mut().enumerate();
@@ -389,15 +389,15 @@ impl Lease {
         }
     }
 
-    /// Until when those are waited for that have not answered this round, where the others can do without them.
+    /// How long this round waits for missing answers that the others can do without.
     pub(super) fn patience_ends(&self) -> Moment {
         let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
         let slowest = round_trips.max().unwrap_or_default();
         self.asked_at.after(patience(slowest))
     }
 
-    /// Where a limit ends the wait: whether the only server has not answered for half of a timeout, and said nothing for a whole
-    /// one, so that what it said before counts no more.
+    /// At the limit of a wait: whether the only server has left a command unanswered for half of a timeout, and said nothing
+    /// for a whole one, so that its earlier answers no longer count.
     pub(super) fn is_silent(&self, timeout: Duration, now: Moment) -> bool {
         let since = match (self.phase, &self.entry) {
             (Phase::Queued, Some(entry)) => entry.unanswered_since,
@@ -409,18 +409,18 @@ impl Lease {
             && since.is_some_and(|since| is_silence(since, timeout, now))
     }
 
-    /// It does not count any more: the servers are late.
+    /// Earlier answers no longer count: the servers are late.
     pub(super) fn forgets_what_was_said(&mut self) {
         self.said.clear();
         self.are_late();
     }
 
-    /// Servers that have not answered the question of this round are late.
+    /// Servers that have not answered this round are late.
     pub(super) fn are_late(&mut self) {
         self.votes.failed |= self.votes.asked & !self.votes.answered();
     }
 
-    /// Whether a server may have done what it was asked in this round, and did not say.
+    /// Whether a server may have carried out its command of this round, and did not answer.
     pub(super) fn is_unknown(&self) -> bool {
         let unsaid = self.votes.asked & self.votes.failed;
         let mut replicas = self.replicas.iter().enumerate();
@@ -429,7 +429,7 @@ impl Lease {
         })
     }
 
-    /// For how many milliseconds its lock stays taken once it is given back, if it does.
+    /// For how many milliseconds its lock stays locked after a release, if it does.
     pub(super) fn rest_ms(&self, now: Moment) -> Option<u64> {
         self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now))
     }
@@ -442,7 +442,7 @@ impl Lease {
         false
     }
 
-    /// Whether its keys were found at two servers last.
+    /// Whether its keys were last found at two servers.
     pub(super) fn is_apart(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.replicas.iter().any(|replica| replica.routed.is_apart);
@@ -450,12 +450,12 @@ impl Lease {
         false
     }
 
-    /// What a reply is for.
+    /// The target of a reply.
     pub(super) fn to(&self, id: LeaseId, at: usize, what: What) -> To {
         To::Lease { id, at: u8::try_from(at).unwrap_or(u8::MAX), round: self.round, what }
     }
 
-    /// Gives it back at one server, or has its lock stay taken for the rest of its time.
+    /// Releases it at one server, or extends the key to the rest of its least time.
     fn part(&self, question: Question<'_>, now: Moment) {
         let Some(rest) = self.rest_ms(now) else { return (self.kind.release)(question) };
         if let Some(alone) = &self.kind.alone {
@@ -490,7 +490,7 @@ impl Lease {
         }
     }
 
-    /// Writes a question to one replica. A command that is not empty is what another was asked.
+    /// Writes a command to one replica. If `command` is not empty, it is the one for another replica, and is used again.
     pub(super) fn ask(
         &self,
         what: What,
@@ -541,11 +541,11 @@ pub(super) fn quorum_of(replicas: usize, of_servers: Quorum) -> Quorum {
     if replicas == of_servers.servers() { of_servers } else { Quorum::all(replicas) }
 }
 
-/// How long a lease is held whatever its TTL.
+/// Bounds of a lease beside its TTL.
 #[derive(Clone)]
 pub(super) struct Bounded {
     pub(super) bounds: Bounds,
-    /// Its holder knows of it.
+    /// Its holder knows of the grant.
     pub(super) is_told: bool,
 }
 
@@ -554,7 +554,7 @@ impl Bounded {
         (!bounds.are_none()).then(|| Box::new(Self { bounds, is_told: false }))
     }
 
-    /// For how many milliseconds its lock stays taken once it is given back, if it does.
+    /// For how many milliseconds its lock stays locked after a release, if it does.
     pub(super) fn rest_ms(&self, granted_at: Moment, now: Moment) -> Option<u64> {
         let at_least = self.bounds.at_least.filter(|_| self.is_told)?;
         let rest = granted_at.after(at_least).since(now);
@@ -565,29 +565,29 @@ impl Bounded {
 
 /// An owner in the queue of a lock at one server.
 pub(crate) struct Entry {
-    /// The link to the server, and the place of the lease's replica there.
+    /// The link to the server, and the index of the lease's replica there.
     pub(crate) server: usize,
     pub(super) at: usize,
     pub(crate) state: WaiterState,
-    /// Between two questions, whatever a server tells.
+    /// Least time between two commands, whatever a server pushes.
     pub(crate) pause: Duration,
-    /// When its last question was sent; what is to be judged is the answer to that one.
+    /// When its last command was sent; only the answer to that one is judged.
     pub(crate) asked_at: Moment,
-    /// Since when nothing has been answered that was asked.
+    /// Since when no command has been answered.
     pub(crate) unanswered_since: Option<Moment>,
-    /// The server has answered its owner: only a first question enters.
+    /// The server has answered its owner: only a first command enters the queue.
     pub(crate) is_known: bool,
-    /// It knows of nobody before it.
+    /// The server has said that no other waiter is before it.
     pub(crate) is_first: bool,
-    /// Something happened to the lock since its last question was put, as a server has told, or as this process has done.
+    /// The lock has changed since its last command, by a push or by this process.
     pub(crate) is_told: bool,
     /// When all servers were asked last.
     pub(crate) all_asked_at: Moment,
-    /// An attempt by another owner that asks them.
+    /// The attempt by another owner that asks them.
     pub(super) scout: Option<LeaseId>,
-    /// When the holder's lease ends, as far as is known.
+    /// When the holder's lease ends, if known.
     pub(crate) frees_at: Option<Moment>,
-    /// The server keeps the lock for the owner until then, with this token: its turn to ask all servers.
+    /// The owner's turn to ask all servers: until then this server keeps the lock for it, with this token.
     pub(super) turn: Option<(Moment, u64)>,
 }
 

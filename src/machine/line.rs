@@ -9,7 +9,7 @@ use super::ids::LeaseId;
 use crate::names::Names;
 use crate::policy::Moment;
 
-/// How long it is taken for granted that those still wait that a server knew of.
+/// How long waiters that a server has named are assumed to wait.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -17,9 +17,9 @@ struct Line {
     waiting: VecDeque<LeaseId>,
     /// Each of these asks for itself.
     beside: Vec<LeaseId>,
-    /// It has the lock from another of this process: while it does, nobody in the line has to ask.
+    /// The lease that got the lock from another of this process: while it holds the lock, no waiter in the line asks.
     occupant: Option<LeaseId>,
-    /// When a server last said that others of its queue are before these.
+    /// When a server last said that other waiters in its queue are before these.
     behind_at: Option<Moment>,
 }
 
@@ -29,18 +29,18 @@ impl Line {
     }
 }
 
-/// By the names of locks for which somebody waits.
+/// The lines, by the names of their locks.
 ///
-/// The first of a line asks, or rests between two attempts; or the lock was granted to one that was in the line, and is
-/// held. So each end of a lease, and each first one that goes while nobody holds the lock, calls the next.
+/// The first of a line asks, or rests between two attempts; or a lease that was in the line holds the lock.
+/// So the next is called whenever such a lease ends, or the first leaves while no such lease holds the lock.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Locks that others had, or wanted too, when this process asked for them last.
+    /// Locks that other processes held, or waited for, when this process last asked for them.
     sought: ByHash,
     by_name: HashMap<Names, Line>,
-    /// Further locks that some ask for beside the one in whose line they stand, by their keys.
+    /// Further locks of requests, beside the one in whose line they stand, by key.
     also: Vec<(Box<[u8]>, LeaseId)>,
-    /// Those that came, less those that went, since somebody asked.
+    /// The change of the number of waiters since the last [`Lines::take_change`].
     change: i32,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Lines {
 const SOUGHT_MAX: usize = 1024;
 
 impl Lines {
-    /// Others want this lock too, as this one was told.
+    /// Other processes want this lock too, as this lease was told.
     pub(super) fn is_sought(&mut self, names: &Names, told: LeaseId) {
         if self.sought.len() >= SOUGHT_MAX {
             self.sought.clear();
@@ -56,12 +56,12 @@ impl Lines {
         self.sought.insert(names.lock(), told);
     }
 
-    /// Whether others wanted it, as far as is known.
+    /// Whether other processes wanted it, if known.
     pub(super) fn is_known_as_sought(&self, names: &Names) -> bool {
         self.sought.get(names.lock()).is_some()
     }
 
-    /// Whether others wanted it, which is asked once.
+    /// Whether other processes wanted it; forgets that.
     pub(super) fn was_sought(&mut self, names: &Names) -> bool {
         self.sought.take(names.lock()).is_some()
     }
@@ -70,13 +70,13 @@ impl Lines {
         self.by_name.is_empty()
     }
 
-    /// Whether a newcomer stands behind somebody.
+    /// Whether a newcomer has to stand in line.
     pub(super) fn has(&self, names: &Names) -> bool {
         let line = self.of(names.lock());
         line.is_some_and(|line| !line.waiting.is_empty() || line.occupant.is_some())
     }
 
-    /// Whether it is the first now, or was in its place before.
+    /// Joins the line, unless it stands there; returns whether it is the first.
     pub(super) fn join(&mut self, names: &Names, id: LeaseId) -> bool {
         let line = self.of_all_that_wait(names);
         let is_new = !line.waiting.contains(&id);
@@ -88,7 +88,7 @@ impl Lines {
         is_first
     }
 
-    /// It stands in line, or beside it, and asks for these too.
+    /// A lease in the line, or beside it, asks for these keys too.
     pub(super) fn asks_also(&mut self, keys: &[Box<[u8]>], id: LeaseId) {
         if !keys.is_empty() && !self.also.iter().any(|(_, other)| *other == id) {
             self.also.extend(keys.iter().map(|key| (key.clone(), id)));
@@ -112,13 +112,13 @@ impl Lines {
         self.of_mut(names).expect("it is there")
     }
 
-    /// Whether it waits, and asks.
+    /// Whether it waits, and asks by itself.
     pub(super) fn has_ask(&self, names: &Names, id: LeaseId) -> bool {
         let line = self.of(names.lock());
         line.is_some_and(|line| line.waiting.front() == Some(&id) || line.beside.contains(&id))
     }
 
-    /// Whether somebody else waits.
+    /// Whether others wait in the line.
     pub(super) fn has_others(&self, names: &Names, id: LeaseId) -> bool {
         let is_other = |line: &Line| line.waiting.iter().any(|other| *other != id);
         !self.is_empty() && self.of(names.lock()).is_some_and(is_other)
@@ -128,13 +128,13 @@ impl Lines {
         self.of(names.lock())?.waiting.front().copied()
     }
 
-    /// The next one, where this is the first.
+    /// The one behind the first, if `first` is that.
     pub(super) fn second(&self, names: &Names, first: LeaseId) -> Option<LeaseId> {
         let waiting = &self.of(names.lock())?.waiting;
         waiting.get(1).copied().filter(|_| waiting.front() == Some(&first))
     }
 
-    /// Those that ask for the lock of this key.
+    /// The leases that ask for the lock of this key.
     pub(super) fn asking(&self, key: &[u8]) -> Vec<LeaseId> {
         let mut asking = Vec::new();
         if let Some(line) = self.of(key) {
@@ -146,7 +146,7 @@ impl Lines {
         asking
     }
 
-    /// This one has the lock from another of this process.
+    /// This lease got the lock from another of this process.
     pub(super) fn occupy(&mut self, names: &Names, id: LeaseId) {
         if let Some(line) = self.of_mut(names) {
             line.occupant = Some(id);
@@ -157,7 +157,7 @@ impl Lines {
         self.of(names.lock())?.occupant
     }
 
-    /// It has the lock no more.
+    /// It no longer holds the lock.
     pub(super) fn vacate(&mut self, names: &Names, id: LeaseId) {
         let Some(line) = self.of_mut(names) else { return };
         line.occupant = line.occupant.filter(|occupant| *occupant != id);
@@ -166,7 +166,7 @@ impl Lines {
         }
     }
 
-    /// Whether it was the first, and the next one is to ask.
+    /// Leaves the line; returns whether the next one is to ask.
     pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
         self.also.retain(|(_, other)| *other != id);
         let Some(line) = self.of_mut(names) else { return false };
@@ -187,7 +187,7 @@ impl Lines {
         was_first && is_free
     }
 
-    /// A server has said that others are before the first of these.
+    /// A server has said that other waiters are before the first of this line.
     pub(super) fn are_behind(&mut self, names: &Names, now: Moment) {
         if let Some(line) = self.of_mut(names) {
             line.behind_at = Some(now);
@@ -214,7 +214,7 @@ impl Lines {
         self.by_name.get_mut(names.lock())
     }
 
-    /// All go.
+    /// Empties all lines.
     pub(super) fn clear(&mut self) {
         self.also.clear();
         for (_, line) in self.by_name.drain() {
@@ -223,14 +223,14 @@ impl Lines {
         }
     }
 
-    /// How many more wait, or less, than when this was asked last.
+    /// The change of the number of waiters since the last call.
     pub(super) fn take_change(&mut self) -> i32 {
         std::mem::take(&mut self.change)
     }
 }
 
-/// Leases by hashes of names. Of two with one hash the later is known: the other learns what it has to at its renewal, or
-/// when it asks again.
+/// Leases by hashes of names. Of two leases with one hash only the later is known: the other notices changes at its
+/// renewal, or when it asks again.
 #[derive(Default)]
 pub(super) struct ByHash {
     hashing: RandomState,

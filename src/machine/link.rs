@@ -10,16 +10,16 @@ use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;
 use crate::policy::{Breaker, Failing, Moment};
 
-/// While more bytes are still to be sent, no lock is asked for that one server alone has. What is given back is.
+/// With more unsent bytes than this, no lock of a single server is requested. Releases still go out.
 const UNSENT_MAX: usize = 1024 * 1024;
-/// One question goes out again so often: servers that disagree whose its keys are send it to and fro.
+/// Maximum repeats of one command: servers that disagree on the owner of a slot redirect it to and fro.
 #[cfg(any(test, feature = "_calls", feature = "cluster"))]
 pub(super) const REPEATS_MAX: u8 = 8;
 
-/// What a link is up to.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The driver is to dial at this time; where somebody asks, from `soonest` on.
+    /// The driver is to dial at this time; for a request from `soonest` on.
     Down {
         dial_at: Moment,
         soonest: Moment,
@@ -30,20 +30,20 @@ pub(super) enum State {
 }
 
 pub(super) struct Link {
-    /// Where the server is, as all processes call it.
+    /// The server's address, the same in all processes.
     pub(super) address: Box<str>,
     pub(super) talk: Talk,
     pub(super) state: State,
     /// The number of its connection, among those of all links.
     pub(super) generation: u32,
-    /// Dials in a row that led to nothing.
+    /// Failed dials in a row.
     pub(super) failed: u32,
     /// Why there is no connection, or was none the last time.
     pub(super) fault: Option<Fault>,
-    /// The last dial led to nothing.
+    /// The last dial failed.
     pub(super) is_down: bool,
     pub(super) sighting: Option<Sighting>,
-    /// What is wrong with the server, without being a reason to refuse it.
+    /// Problems of the server that are no reason to refuse it.
     pub(super) warnings: Vec<Unfit>,
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
@@ -51,15 +51,15 @@ pub(super) struct Link {
     #[cfg(any(test, feature = "sentinel"))]
     pub(super) succession: super::session::Succession,
     pub(super) breaker: Breaker,
-    /// The next command goes behind an `ASKING`.
+    /// An `ASKING` goes before the next command.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) is_asking: bool,
-    /// When a server last sent a question here that has its slot still.
+    /// When a server that still has the slot last redirected a command here.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) sent_here_at: Option<Moment>,
-    /// Requests that wait for the connection to the only server, and extensions that wait for any.
+    /// Requests that wait for the connection to the only server, and extensions that wait for this one.
     pub(super) awaited: Vec<LeaseId>,
-    /// Leases of which something is to be given back here, once it is ready.
+    /// Leases that are to be released here, once the link is ready.
     pub(super) owed: Vec<LeaseId>,
     #[cfg(any(test, feature = "grace"))]
     pub(super) met: super::reign::Met,
@@ -93,17 +93,17 @@ impl Link {
         }
     }
 
-    /// Whether it is known how it stands.
+    /// Whether the link serves, or a dial has failed.
     pub(super) fn is_tried(&self) -> bool {
         self.is_ready() && !self.awaits_reign() || self.fault.is_some()
     }
 
-    /// Whether what is asked has to wait until more is sent.
+    /// Whether requests have to wait until more is sent.
     pub(super) fn is_full(&self) -> bool {
         self.talk.out.len() > UNSENT_MAX
     }
 
-    /// Whether what has waited for that can be asked.
+    /// Whether requests that have waited for that can go out.
     pub(super) fn has_room_again(&self) -> bool {
         !self.awaited.is_empty() && self.is_ready() && !self.is_full()
     }
@@ -112,7 +112,7 @@ impl Link {
         self.state == State::Ready
     }
 
-    /// Why no lock is asked of the server now; none where it may vote.
+    /// Why no lock is requested of the server now; none if it may vote.
     pub(super) fn refusal(&self, now: Moment) -> Option<Failing> {
         match self.state {
             State::Ready if self.votes_at <= now => None,
@@ -122,7 +122,7 @@ impl Link {
         }
     }
 
-    /// What is told to a successor of its server, where there may be one.
+    /// The recent releases for a successor of its server, if there may be one.
     pub(super) fn memory(&mut self) -> Option<&mut dyn Memory> {
         #[cfg(any(test, feature = "sentinel"))]
         if let Some(memory) = &mut self.succession.memory {
@@ -131,7 +131,7 @@ impl Link {
         None
     }
 
-    /// Until when others may still grant leases by the server before this one.
+    /// Until when other clients may still be granted leases by the former server.
     pub(super) fn settles_at(&self) -> Option<Moment> {
         #[cfg(any(test, feature = "sentinel"))]
         return Some(self.succession.settles_at);
@@ -139,14 +139,14 @@ impl Link {
         None
     }
 
-    /// The connection of a handshake that is over takes the place of the one before.
+    /// The connection of a finished handshake replaces the former one.
     pub(super) fn adopt(&mut self, greeted: Talk, generation: u32) {
         let form = self.talk.form;
         (self.talk, self.generation) = (greeted, generation);
         self.talk.form = form;
     }
 
-    /// The connection is over, or could not be made: what was said on it.
+    /// The connection has ended, or the dial failed. Returns the state of its commands.
     pub(super) fn end(&mut self, state: State, now: Moment) -> Talk {
         if let (true, Some(sighting)) = (self.is_ready(), &mut self.sighting) {
             sighting.left_at = Some(now);
@@ -158,7 +158,7 @@ impl Link {
         mem::replace(&mut self.talk, Talk::new(form, LIMITS))
     }
 
-    /// When there is something to do by itself; `silence` is how long a server may say nothing.
+    /// When the link is due; `silence` is the longest silence of a server.
     pub(super) fn due(&self, silence: Duration, never: Moment) -> Moment {
         let or_never = |at: Option<Moment>| at.unwrap_or(never);
         match self.state {
@@ -174,7 +174,7 @@ impl Link {
         }
     }
 
-    /// Somebody would ask: the next dial is sooner, where there is to be one. Whether that changes anything.
+    /// A request needs the link: brings its next dial forward, if any. Returns whether that changes the time.
     pub(super) fn want(&mut self, now: Moment) -> bool {
         let State::Down { dial_at, soonest } = &mut self.state else { return false };
         let sooner = (*soonest).max(now).min(*dial_at);
