@@ -15,26 +15,26 @@ use crate::policy::{
     is_silence, renew_at,
 };
 
-/// What is asked for.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) kind: &'static Kind,
     pub(crate) names: Names,
-    /// What the kind is told beside the names.
+    /// Further arguments of the kind.
     pub(crate) words: Box<[Box<[u8]>]>,
     pub(crate) term: Term,
     pub(crate) bounds: Bounds,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
     pub(crate) is_renewed: bool,
-    /// A free lock is left to those that wait for it, also where the request does not wait.
+    /// A free lock is left to its waiters, even if the request does not wait.
     pub(crate) is_fair: bool,
-    /// What the value says beside the owner's id.
+    /// The part of the value after the owner's id.
     pub(crate) said: Box<[u8]>,
 }
 
 impl Machine {
-    /// A request begins. The handle keeps the name.
+    /// Begins a request. The handle keeps the id.
     pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
         let id = self.begin(options, now);
         let Some(lease) = self.leases.get(id) else { return id };
@@ -44,7 +44,7 @@ impl Machine {
         } else if waits && in_line && !self.lines.is_empty() && self.stands_in_line(id) {
             self.stand(id, now);
         } else if waits && self.was_sought(id) && self.join_line(id) {
-            // The first question is the queue's, or else those that wait there would be overtaken.
+            // The first command is the queue's, or else waiters there would be overtaken.
             self.try_again(id, now);
         } else {
             self.begin_attempt(id, now);
@@ -52,7 +52,7 @@ impl Machine {
         id
     }
 
-    /// Nothing is asked yet.
+    /// Makes the lease of a request; sends nothing yet.
     pub(super) fn begin(&mut self, mut options: Options, now: Moment) -> LeaseId {
         let settings = &self.settings;
         let kind = settings.kind(options.kind, options.is_fair);
@@ -80,7 +80,7 @@ impl Machine {
         self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
     }
 
-    /// A lease of this owner is there, of which nothing is asked yet.
+    /// Adds a lease of this owner; sends nothing yet.
     #[inline(never)]
     pub(super) fn add(
         &mut self,
@@ -136,7 +136,7 @@ impl Machine {
         self.leases.insert(lease, planned)
     }
 
-    /// One for each server.
+    /// One replica for each server.
     fn replicas_of(&mut self, _kind: &Kind, _names: &Names, _words: &Words) -> Box<[Replica]> {
         #[cfg(any(test, feature = "cluster"))]
         if let Some(replicas) = self.routed(_kind, _names, _words) {
@@ -162,8 +162,8 @@ impl Machine {
         }
     }
 
-    /// The first of a line asks again: by an entry in the queue, or else by an attempt, which finds out whether those of
-    /// several servers serve that did not the last time.
+    /// The first of a line asks again: by an entry in the queue, or by an attempt. If too few of several servers served the
+    /// last time, an attempt finds out whether they do now.
     #[inline(never)]
     pub(super) fn try_again(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -178,7 +178,7 @@ impl Machine {
         }
     }
 
-    /// With an owner that nobody has used, or with the one whose turn it is.
+    /// Begins an attempt by a fresh owner, or by the owner whose turn it is.
     pub(super) fn begin_attempt(&mut self, id: LeaseId, now: Moment) {
         if let Some(attempt) = self.attempt_in_turn(id, now) {
             self.bid(id).expect("it asks").attempt = attempt;
@@ -194,7 +194,7 @@ impl Machine {
         self.ask(id, now);
     }
 
-    /// As above, of a lease that is there.
+    /// As above, for this lease.
     pub(super) fn conditions_of(&self, lease: &Lease) -> Conditions {
         self.conditions(lease.kind, lease.term, lease.bid.ends_at(), lease.replicas.len())
     }
@@ -203,7 +203,7 @@ impl Machine {
         self.leases.get_mut(id)?.bid.bid()
     }
 
-    /// One server has answered a question of this round, or never will.
+    /// One server has answered a command of this round, or never will.
     pub(super) fn voted(
         &mut self,
         id: LeaseId,
@@ -215,12 +215,12 @@ impl Machine {
     ) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let bit = 1 << at;
-        // Its entry may find the lock free: the queue does not say then that there are others. And a waiter that has the turn
-        // at one of several servers would be overtaken at the others, again and again.
+        // Noted, because the owner's entry may find the lock free, and then the queue does not tell of other waiters. And
+        // otherwise a waiter that has its turn at one of several servers would be overtaken at the others, again and again.
         if matches!(answer, Answer::Held { .. }) && lease.waits() && lease.kind.means().know_marks {
             self.lines.is_sought(&lease.names, id);
         }
-        // A later question is under way on the same connection, and its answer says it all.
+        // A later command is under way on the same connection, and its answer is enough.
         if !rules::is_of_round(lease.round, round) || lease.votes.answered() & bit != 0 {
             return;
         }
@@ -228,7 +228,7 @@ impl Machine {
         replica.answered_at = now;
         replica.has = match (answer, replica.has) {
             (Answer::Granted(_) | Answer::Seized(_), Has::Asked | Has::Perhaps) => Has::Key,
-            // An answer proves that the question does not arrive any more.
+            // An answer proves that the command does not arrive any more.
             (Answer::Failed { is_run: true, .. }, Has::Asked) if has_answered => Has::Key,
             (Answer::Failed { is_run: true, .. }, Has::Asked) => Has::Perhaps,
             (_, Has::Asked) => Has::Nothing,
@@ -239,7 +239,7 @@ impl Machine {
             Answer::Failed { .. } => lease.votes.failed |= bit,
             _ => lease.votes.denied |= bit,
         }
-        // Its server tells this connection of nothing that it has done itself.
+        // The server does not tell a connection of its own changes.
         #[cfg(any(test, feature = "takeover"))]
         if matches!(answer, Answer::Seized(_)) {
             let names = lease.names.clone();
@@ -275,7 +275,7 @@ impl Machine {
         lease.bid.add(VoteReply::Failed(refusal), 0, None, now);
     }
 
-    /// The try to connect to a server has ended, one way or the other: what waits for that goes on.
+    /// A dial to a server has succeeded or failed: what waits for that goes on.
     pub(super) fn go_on(&mut self, server: usize, now: Moment) {
         self.tell_callers(Happening::Tried(server), now);
         let is_ready = self.links[server].is_ready();
@@ -288,7 +288,7 @@ impl Machine {
             match asking.map(|lease| lease.votes == Votes::default()) {
                 None => self.extends_at(server, id, now),
                 Some(true) if is_ready => self.ask(id, now),
-                // Others are asked already, for other locks.
+                // Other servers are asked already, for other locks.
                 #[cfg(any(test, feature = "cluster"))]
                 Some(false) if is_ready => self.put(id, now),
                 Some(_) => {
@@ -299,7 +299,7 @@ impl Machine {
         }
     }
 
-    /// The round, or the caller's limit, is over: what has not answered is late.
+    /// The round, or the caller's limit, is over: missing answers are late.
     pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
         self.is_not_asked(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -307,7 +307,7 @@ impl Machine {
             lease.votes.later = 0;
             return self.put(id, now);
         }
-        // What the attempt before came to is what is known, unless servers have been silent since.
+        // The result of the former attempt stands, unless servers have been silent since.
         let is_silence = is_silence(lease.asked_at, self.settings.timeout, now);
         if let Some(setback) = lease.bid.setback().filter(|_| lease.bid.is_over(now) && !is_silence)
         {
@@ -326,7 +326,7 @@ impl Machine {
         self.judge(id, now);
     }
 
-    /// What the answers so far come to.
+    /// Judges the answers so far.
     pub(super) fn judge(&mut self, id: LeaseId, now: Moment) {
         let wall_micros = self.settings.wall_micros;
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -335,7 +335,7 @@ impl Machine {
         let quorum = lease.quorum(self.settings.quorum);
         let mut verdict = quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
-            // One that was to grant before others are asked has refused, or the limit is over.
+            // The server that is asked first has refused, or the limit is over.
             let is_over = denied != 0 || lease.bid.is_over(now);
             if lease.kind.is_exclusive() || lease.votes.later == 0 {
                 if denied != 0 {
@@ -363,8 +363,8 @@ impl Machine {
         }
     }
 
-    /// A round stays open in which some have refused. Servers that tell of the lock end that by news; the others are asked
-    /// again at the pace of a waiter, whatever the one that does not answer would say.
+    /// A round in which some have refused stays open for a server that does not answer. A push about the lock ends that; if
+    /// no server that refused can push, all are asked again at the pace of a waiter.
     fn waits_untold(&mut self, id: LeaseId) {
         let random = self.settings.random;
         let Some(lease) = self.leases.get(id).filter(|lease| lease.waits()) else { return };
@@ -392,7 +392,7 @@ impl Machine {
         lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
         self.counts.held += i32::from(lease.kind.has_guard);
         if let Some(kind) = lease.kind.becomes {
-            // It is as any other from here on, but for tokens: none are set aside where a lock is taken from its holder.
+            // From now on it is like any other lease, except that no tokens are set aside for a lock taken from its holder.
             (lease.kind, lease.words, lease.relay) = (kind, Box::default(), Relay::default());
         }
         let token = token.filter(|_| lease.kind.is_fenced);
@@ -417,14 +417,14 @@ impl Machine {
         self.wake(id);
     }
 
-    /// An attempt came to nothing. The next one has a fresh owner, and what this one may have left is given back.
+    /// An attempt failed. The next one has a fresh owner, and what this one may have left is released.
     pub(super) fn give_up(&mut self, id: LeaseId, setback: Setback, now: Moment) {
         self.counts.unknown += u32::from(self.leases.get(id).is_some_and(Lease::is_unknown));
         let contends = self.leases.get(id).is_some_and(|lease| lease.kind.becomes.is_none());
         if matches!(setback, Setback::Held(_)) && contends {
             self.is_contended(id);
         }
-        // One that ends by this needs no other owner, where no server has anything of this one.
+        // A request that ends by this needs no other owner if no server has anything of this one.
         let is_over = |lease: &Lease| !lease.waits() && !lease.is_exposed();
         if !self.leases.get(id).is_some_and(is_over) && !self.keeps_its_turn(id, now) {
             self.give_back_aside(id, now);
@@ -436,10 +436,10 @@ impl Machine {
         let watched = lease.votes.watched;
         let is_held =
             |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
-        // One that did not stand in the line yet has heard of nothing that this process did.
+        // A request that did not stand in line yet has not been told of this process's own changes.
         let is_watched =
             is_read && lease.said.iter().any(is_held) && lines.has_ask(&lease.names, id);
-        // One that has no other attempt needs none.
+        // Without another attempt no randomness is needed.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {
             Setback::Held(frees_in) if is_watched => Setback::Watched(frees_in),
@@ -459,7 +459,7 @@ impl Machine {
                 let until = if has_news { from } else { now.after(rest.most) };
                 if self.join_line(id) {
                     self.plan(id, until);
-                    // An entry in the queue is put at once.
+                    // It enters the queue at once.
                     if is_held && from <= now && self.attempt_in_turn(id, now).is_none() {
                         (self.settings.waits.refused)(self, id, now);
                     }
@@ -488,26 +488,26 @@ impl Machine {
         self.leave_line(id, now);
     }
 
-    /// Its kind is told something else beside the names, and it asks at once where it rests.
+    /// Sets other arguments of its kind, and asks at once if it rests.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn tell_kind(&mut self, id: LeaseId, words: Box<[Box<[u8]>]>, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         (lease.words, lease.defers) = (words, false);
         match lease.phase {
             Phase::Resting { .. } => self.begin_attempt(id, now),
-            // What is under way was asked in the place of others, or of nobody.
+            // The command under way has the former arguments.
             Phase::Asking => self.has_news(id),
             _ => {}
         }
     }
 
-    /// Whether it waits, and stands behind nobody of this process.
+    /// Whether it waits between two attempts.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn rests(&self, id: LeaseId) -> bool {
         self.leases.get(id).is_some_and(|lease| matches!(lease.phase, Phase::Resting { .. }))
     }
 
-    /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.
+    /// A server serves again: requests that rest because too few served, or because this server was to push changes, ask.
     pub(super) fn serves_again(&mut self, server: usize, now: Moment) {
         for id in self.all_asking() {
             let rests = |lease: &Lease| match lease.phase {
@@ -523,7 +523,7 @@ impl Machine {
         }
     }
 
-    /// What came of a request. Once this is ready, the lease is held, or there is nothing left but to forget it.
+    /// The result of a request. Once this is ready, the lease is held, or only to be forgotten.
     pub(crate) fn poll_acquire(
         &mut self,
         id: LeaseId,

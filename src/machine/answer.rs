@@ -10,25 +10,25 @@ use super::rules::Standing;
 use super::session::Fault;
 use crate::policy::{Code, Failing, VoteReply, number};
 
-/// A server that says so runs no command for now.
+/// With these errors a server runs no command for now.
 const NOTHING_RUNS: [&str; 4] = ["BUSY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN "];
 
-/// What one server said to one question.
+/// One server's answer to one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Yes; with the fencing token, where it is another than the one that was proposed.
+    /// Yes; with the fencing token, if that is not the proposed one.
     Granted(Option<u64>),
-    /// Yes, with this token; and the lock was another's until then.
+    /// Yes, with this token; another owner had the lock until then.
     Seized(u64),
-    /// No: the lock is another's, or others are before this owner.
+    /// No: another owner has the lock, or other waiters are before this one.
     Held { frees_in: Option<Duration>, counter: u64 },
-    /// No: the lock is not, or no longer, the asking owner's.
+    /// No: the owner does not, or no longer, have the lock.
     NotOwned,
     /// No: the token is not above this counter.
     Stale { counter: u64 },
     /// No: the token is too far ahead of the server's clock, in microseconds.
     Ahead { clock: u64 },
-    /// Nothing that can be counted on; where `is_run`, the server may have done what it was asked.
+    /// No usable answer; if `is_run`, the server may have carried out the command.
     Failed { failing: Failing, is_run: bool },
 }
 
@@ -36,7 +36,7 @@ impl Answer {
     pub(super) const UNKNOWN: Self = Self::Failed { failing: Failing::Otherwise, is_run: true };
     pub(super) const NOT_RUN: Self = Self::Failed { failing: Failing::Otherwise, is_run: false };
 
-    /// The reply of `acquire.lua` and of `seize.lua`; its stamp has been seen to.
+    /// The reply of `acquire.lua` and of `seize.lua`, without its stamp.
     pub(crate) fn of_acquire(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else {
             return matches!(reply, Frame::Bulk(_)).then_some(Self::Granted(None));
@@ -48,7 +48,7 @@ impl Answer {
             [Frame::Bulk(word), Frame::Integer(token), ..] if word == "seized" => {
                 Self::Seized(u64::try_from(*token).ok()?)
             }
-            // It is not, or no longer, the owner's that asks, or that it is to be taken from.
+            // The owner, or the one from which the lock was to be taken, does not have it.
             [Frame::Integer(0)] => Self::NotOwned,
             [Frame::Bulk(word), Frame::Bulk(_), Frame::Integer(pttl), Frame::Bulk(counter), ..]
                 if word == "held" =>
@@ -60,7 +60,7 @@ impl Answer {
                 Self::Held { frees_in: None, counter: 0 }
             }
             [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
-                // Of a counter that somebody else has written nobody knows which token is above it.
+                // If another program has written the counter, no token is known to be above it.
                 let failed = Self::Failed { failing: Failing::Hopeless, is_run: false };
                 number(counter).map_or(failed, |counter| Self::Stale { counter })
             }
@@ -89,7 +89,7 @@ impl Answer {
         }
     }
 
-    /// What `extend.lua` says of the lease at this place among `count`.
+    /// The answer of `extend.lua` for the lease at this index among `count`.
     pub(crate) fn of_extend(reply: &Frame, at: usize, count: usize) -> Option<Self> {
         match reply {
             Frame::Bulk(_) => Some(Self::Granted(None)),
@@ -102,14 +102,14 @@ impl Answer {
         }
     }
 
-    /// What an error says.
+    /// The meaning of an error.
     #[cold]
     pub(super) fn of_error(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
         let code = Code::of(&text);
         let ran_nothing = match code {
             Code::NoScript | Code::Again | Code::Apart | Code::ReadOnly | Code::Elsewhere => true,
-            // Of the others that say "not now", some come from the middle of a script.
+            // Some of the other errors that mean "not now" come from the middle of a script.
             Code::Later => NOTHING_RUNS.iter().any(|word| text.starts_with(word)),
             _ => false,
         };
@@ -117,7 +117,7 @@ impl Answer {
         Self::Failed { failing, is_run: !ran_nothing }
     }
 
-    /// As an attempt counts it.
+    /// The vote that an attempt counts.
     pub(super) fn as_vote(self) -> VoteReply {
         match self {
             Self::Granted(token) => VoteReply::Granted { token },
@@ -131,29 +131,29 @@ impl Answer {
     }
 }
 
-/// What is kept of a reply that says more than that the owner has the lock, apart from the buffer that it was read into.
+/// What is kept of a reply other than a plain grant, copied out of the receive buffer.
 #[derive(Clone, Debug)]
 pub(crate) enum Kept {
-    /// The lock is another's: of which value, and for how many milliseconds more.
+    /// Another owner has the lock: the key's value, and its milliseconds left.
     Held(Box<[u8]>, i64),
-    /// As above, and nobody knows of which.
+    /// As above, with an unknown value.
     Taken,
-    /// It was a grant: the lock was another's until then.
+    /// A grant of a lock that another owner had until then.
     Seized(Box<[u8]>, i64),
-    /// The lock is free, and this number waits for it.
+    /// The lock is free, and has this number of waiters.
     Queued(u64),
     /// The token is too small, or too far ahead.
     Stale,
-    /// It is not, or no longer, the asking owner's.
+    /// The owner does not, or no longer, have it.
     NotOwned,
-    /// Others have it in another way than the one that is asked for: the numbers of both.
+    /// The semaphore has another limit than the request: both numbers.
     Unlike(u64, u64),
     Refused(Box<[u8]>),
     Unexpected,
 }
 
 impl Kept {
-    /// Whether the server would say the same to each repetition.
+    /// Whether a repetition would get the same answer.
     pub(super) fn is_denial(&self) -> bool {
         let Self::Refused(text) = self else { return false };
         let code = Code::of_bytes(text);
@@ -210,27 +210,27 @@ pub(super) fn spelled(stamp: Digits) -> [u8; STAMP_DIGITS + 7] {
     spelled
 }
 
-/// What the reply to a command can be.
+/// The form of the reply to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A script's: the stamp, or an array that begins with it.
+    /// Of a script: the stamp, or an array that begins with it.
     Stamped(Digits),
     /// `OK` or nothing.
     Flag,
-    /// This digest of a script.
+    /// The digest of a script.
     Digest(&'static [u8]),
     /// A number.
     Number,
     /// A text, or nothing.
     Text,
-    /// No reply but an error: a push confirms the channel.
+    /// Only an error: a push confirms the channel.
     Subscribed,
     /// Anything.
     Any,
 }
 
 impl Place {
-    /// Takes the reply that there nearly always is, if it has come whole. Nobody needs the stamp once it has been seen.
+    /// Skips the most common reply, if it has come whole: its stamp is not needed again.
     #[inline]
     pub(super) fn skip(
         self,

@@ -13,12 +13,12 @@ impl Machine {
         leases.get(id).is_some_and(|lease| lines.was_sought(&lease.names))
     }
 
-    /// Whether others of this process wait for its lock.
+    /// Whether it has to stand behind other waiters of this process.
     pub(super) fn stands_in_line(&self, id: LeaseId) -> bool {
         self.leases.get(id).is_some_and(|lease| self.lines.has(&lease.names))
     }
 
-    /// It waits. Whether it asks: as the first in the line of its lock, or beside that.
+    /// Joins the line, or waits beside it. Returns whether it asks by itself.
     pub(super) fn join_line(&mut self, id: LeaseId) -> bool {
         let Self { lines, leases, .. } = self;
         let Some(lease) = leases.get(id) else { return false };
@@ -30,7 +30,7 @@ impl Machine {
         true
     }
 
-    /// Behind others that wait for the lock.
+    /// Stands behind other waiters.
     pub(super) fn stand(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.phase = Phase::InLine;
@@ -40,7 +40,7 @@ impl Machine {
         self.plan(id, next.unwrap_or(now.after(self.settings.flight_max)));
     }
 
-    /// The rest is over, or the limit of one that stands in line.
+    /// The pause of a request is over, or the limit of a waiter in line is near or over.
     pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.bid.is_over(now) {
@@ -55,8 +55,8 @@ impl Machine {
         }
     }
 
-    /// One behind the first is near its limit, and is told what the first knows. The first asks for all of them: a question that
-    /// is under way, or was put a moment ago, does for the next one, too.
+    /// A waiter behind the first is near its limit, and will be told what the first knows. The first asks for all of them, unless
+    /// a command is under way, or was sent a moment ago.
     fn first_asks(&mut self, id: LeaseId, now: Moment) {
         let first = self.leases.get(id).and_then(|lease| self.lines.first(&lease.names));
         let Some((first, lease)) = first.and_then(|id| Some((id, self.leases.get(id)?))) else {
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// One that asks no more knows what the first in its line does, or which of this process holds the lock.
+    /// Tells a waiter that ends what the first in its line knows, or which lease of this process holds the lock.
     fn known_by_others(&mut self, id: LeaseId, now: Moment) -> Option<Setback> {
         let lease = self.leases.get(id)?;
         if let Some(holder) = self.lines.occupant(&lease.names).and_then(|id| self.leases.get(id)) {
@@ -104,14 +104,14 @@ impl Machine {
         Some(setback)
     }
 
-    /// The first of a line leaves its place in the server's queue to the next one, if that asks for the same: by itself that
-    /// one would stand behind all that have come since, and where requests have short limits, each of them.
+    /// The first of a line leaves its place in the server's queue to the next one, if both ask for the same: otherwise the
+    /// next one would stand behind all later processes, and with short limits that would happen again and again.
     pub(super) fn leave_place(&mut self, id: LeaseId, now: Moment) -> Option<()> {
         let has_no_turn = |lease: &&Lease| lease.entry.as_ref().is_some_and(|it| it.turn.is_none());
         let waits = self.leases.get(id).filter(|lease| lease.phase == Phase::Queued);
         let names = waits.filter(has_no_turn)?.names.clone();
         let mut next_id = self.lines.second(&names, id)?;
-        // Those whose limits are over as well are told what it knows.
+        // Waiters whose limits are over as well are told what it knows.
         while self.leases.get(next_id)?.bid.is_over(now) {
             self.waited(next_id, now);
             next_id = self.lines.second(&names, id)?;
@@ -136,7 +136,7 @@ impl Machine {
         Some(())
     }
 
-    /// What one lease has at servers by its owner is another's from here on, which has nothing by its own.
+    /// Gives the owner of one lease, with all that servers have of it, to another lease, which has nothing at servers.
     pub(super) fn gives_owner(&mut self, id: LeaseId, other: LeaseId) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let fresh = lease.owner.another((self.settings.owner_id)());
@@ -150,7 +150,7 @@ impl Machine {
         }
     }
 
-    /// It waits no more; where it was the first, the next one asks.
+    /// It no longer waits; if it was the first, the next one asks.
     pub(super) fn leave_line(&mut self, id: LeaseId, now: Moment) {
         if self.lines.is_empty() {
             return;
@@ -166,13 +166,13 @@ impl Machine {
         }
     }
 
-    /// The lease has ended: the first that waits for its lock asks.
+    /// The lease has ended: the first waiter for its lock asks.
     pub(super) fn call_next(&mut self, id: LeaseId, now: Moment) {
         self.call_behind(id, true, now);
     }
 
-    /// A lease has ended, or what an attempt may have had is given back, which no server tells this connection of. Behind one
-    /// that another of this process has the lock from nobody is called by an attempt.
+    /// A lease has ended, or an attempt was released, which the server does not tell this connection of. Waiters in line
+    /// are called only by the end of a lease (`was_granted`).
     pub(super) fn call_behind(&mut self, id: LeaseId, was_granted: bool, now: Moment) {
         if self.lines.is_empty() {
             return;
@@ -188,13 +188,13 @@ impl Machine {
         }
     }
 
-    /// The lock may be free: the first that waits for it asks.
+    /// The lock may be free: its first waiter asks.
     fn call_first(&mut self, key: &[u8], was_granted: bool, now: Moment) {
         for id in self.lines.asking(key) {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::InLine) if was_granted => self.try_again(id, now),
                 Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
-                // It rests for its pause: then, and not when the lease that has ended would have ended.
+                // It asks after its pause, and not at the planned end of the lease that has ended.
                 Some(Phase::Resting { from, is_unserved: false }) => self.plan(id, from),
                 Some(Phase::Asking) => self.has_news(id),
                 _ => {}
@@ -202,23 +202,22 @@ impl Machine {
         }
     }
 
-    /// The question under way may be answered by what was so before: no server tells of that once more.
+    /// The lock has changed, but the command under way may be answered by its former state, and no push will follow.
     pub(super) fn has_news(&mut self, id: LeaseId) {
         if let Some(bid) = self.bid(id) {
             bid.has_news = true;
         }
     }
 
-    /// The lock stays taken, and for another time than before. A server tells this connection of nothing that it has done
-    /// itself, so the first in the queue would not ask before it is to say that it still waits.
+    /// The lock stays locked until another time than before. A server does not tell this connection of its own changes, so
+    /// without this the first in the queue would ask only when it has to say that it still waits.
     pub(super) fn stays_taken(&mut self, key: &[u8], now: Moment) {
         for id in self.lines.asking(key) {
             self.first_is_told(id, now);
         }
     }
 
-    /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue, or may be so
-    /// by the answer that is to come.
+    /// The lock of an entry has changed: the owner asks if it is the first in the queue, or may be by the next answer.
     pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
         let may_ask = |entry: &&mut Entry| entry.is_first || entry.unanswered_since.is_some();
         let entry = self.entry(id).map(|(entry, _)| entry);
@@ -228,7 +227,7 @@ impl Machine {
         }
     }
 
-    /// All that ask for any lock.
+    /// All leases that ask for a lock by themselves.
     pub(super) fn all_asking(&self) -> Vec<LeaseId> {
         if self.lines.is_empty() {
             return Vec::new();

@@ -15,7 +15,7 @@ use super::talk::Reply;
 use crate::policy::{Failing, Moment};
 
 impl Machine {
-    /// Something has happened that questions have to do with. Whether that is all there is to do.
+    /// Handles an event for calls; returns whether nothing else is left to do.
     pub(super) fn callers_hear(&mut self, happening: Happening<'_>, now: Moment) -> bool {
         match happening {
             Happening::Tried(server) => {
@@ -29,7 +29,7 @@ impl Machine {
             }
             Happening::Missed(server, id) => {
                 let Self { links, calls, .. } = self;
-                // Also where nobody waits for this one any more.
+                // Even if the call has no caller any more.
                 links[server].talk.brought.clear();
                 let Some(call) = calls.get_mut(id) else { return false };
                 call.server = server;
@@ -69,7 +69,7 @@ impl Machine {
         false
     }
 
-    /// A server is asked. [`Machine::poll_call`] says what came of that.
+    /// Asks a server. [`Machine::poll_call`] has the result.
     pub(crate) fn call(&mut self, server: usize, question: Call, now: Moment) -> CallId {
         #[cfg(any(test, feature = "cluster"))]
         if self.is_by_slots() {
@@ -80,7 +80,7 @@ impl Machine {
         self.call_at(server, question, now)
     }
 
-    /// The server at this very link is asked.
+    /// Asks the server at this link, without routing by slots.
     pub(crate) fn call_at(&mut self, server: usize, question: Call, now: Moment) -> CallId {
         let state = State::Waiting;
         let (is_tracked, is_told) = (false, false);
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// What came of a question; no reply where its connection ended.
+    /// Takes the reply to a call; none if its connection ended.
     fn called(&mut self, id: CallId, reply: Option<&Reply>, now: Moment) {
         let Self { calls, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
@@ -147,8 +147,7 @@ impl Machine {
         };
         call.end(called, effects);
         if is_changed {
-            // A server does not tell of what this connection itself has changed there. A question that has no keys
-            // meanwhile is not told of what it did.
+            // A server does not tell a connection of its own changes. The call itself has no keys here, so it is not told.
             keys.iter().for_each(|key| self.changed(Some(key), now));
         }
         if let Some(call) = self.calls.get_mut(id) {
@@ -161,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// What came of a question, once, and the link where it was asked last; unless it is watched, it is forgotten by that.
+    /// The result of a call, once, and the link where it was asked last. This forgets the call, unless it is watched.
     pub(crate) fn poll_call(&mut self, id: CallId, context: &Context<'_>) -> Poll<(usize, Called)> {
         let call = self.calls.get_mut(id).expect("nobody has forgotten it");
         if !matches!(call.state, State::Ended(_)) {
@@ -178,14 +177,14 @@ impl Machine {
         Poll::Ready((server, called))
     }
 
-    /// How long the first reply took on the connection where a question was asked last.
+    /// How long the first reply took on the connection where a call was sent last.
     pub(crate) fn greeted_in(&mut self, id: CallId) -> Duration {
         self.calls
             .get_mut(id)
             .map_or(Duration::ZERO, |call| self.links[call.server].talk.greeted_in)
     }
 
-    /// Ready once something has happened to the key of a watched question since that was put.
+    /// Ready once the key of a watched call has changed since the call was sent.
     pub(crate) fn poll_news(&mut self, id: CallId, context: &Context<'_>) -> Poll<()> {
         match self.calls.get_mut(id).filter(|call| !call.is_told) {
             None => Poll::Ready(()),
@@ -196,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// Nobody asks what came of it any more. Where the answer `is_late`, its server has not answered.
+    /// Forgets a call without its result. If the answer `is_late`, its server has not answered.
     pub(crate) fn forget_call(&mut self, id: CallId, is_late: bool, now: Moment) {
         let Some(call) = self.calls.remove(id) else { return };
         self.effects.extend(call.waker.map(Effect::Drop));
@@ -204,7 +203,7 @@ impl Machine {
             return;
         }
         if call.question.acts() {
-            // It may change them yet. What asks for them from here on comes behind it.
+            // It may still change its keys. Later calls for them come after it.
             let Self { calls, effects, .. } = self;
             let tell = &mut |call: &mut UnderWay| call.is_told(effects);
             call.question.keys.iter().for_each(|key| calls.each_watching(Some(key), tell));
@@ -214,7 +213,7 @@ impl Machine {
         }
     }
 
-    /// Whether the server tells of changes to what a watched question has read.
+    /// Whether the server tells of changes to the key of a watched call.
     pub(crate) fn tells_of(&mut self, id: CallId) -> bool {
         let Self { links, calls, .. } = self;
         calls.get_mut(id).is_some_and(|call| {
@@ -223,7 +222,7 @@ impl Machine {
         })
     }
 
-    /// In which time a server may vote that may have forgotten leases; none where it may now, or there is no connection.
+    /// How long a server that may have forgotten leases may not vote; none if it may now, or has no connection.
     pub(crate) fn votes_in(&self, server: usize, now: Moment) -> Option<Duration> {
         match self.links[server].refusal(now) {
             Some(Failing::Quarantined(wait)) => Some(wait),
@@ -231,7 +230,7 @@ impl Machine {
         }
     }
 
-    /// It was shut down.
+    /// Whether the machine was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed == Some(Refusal::ShutDown)
     }
@@ -247,7 +246,7 @@ impl UnderWay {
     }
 
     fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
-        // A question that was refused has read nothing.
+        // A refused call has read nothing.
         self.is_tracked &= matches!(called, Called::Replied(_));
         self.state = State::Ended(called);
         effects.extend(self.waker.take().map(Effect::Wake));
@@ -261,7 +260,7 @@ impl UnderWay {
     }
 }
 
-/// Where there are several servers that vote, there are few.
+/// The bit of a server. Several servers that vote are few.
 fn bit(server: usize) -> u64 {
     1_u64.checked_shl(u32::try_from(server).unwrap_or(u32::MAX)).unwrap_or(0)
 }

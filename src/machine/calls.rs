@@ -14,32 +14,32 @@ use super::link::{Link, REPEATS_MAX};
 use super::talk::To;
 use crate::policy::Moment;
 
-/// Whether anything is asked but a Cluster's map, by plain commands: the compiler drops what that does not need.
+/// Whether there are other calls than for a Cluster's map, which is a plain command: else the compiler drops their code.
 const MORE: bool = cfg!(any(test, feature = "_scripted"));
 
-/// What a server is asked.
+/// A call to a server.
 pub(crate) struct Call {
     /// None for a plain command.
     pub(crate) script: Option<Script>,
-    /// It is sent itself, and not its digest.
+    /// The script is sent by `EVAL`, not by its digest.
     pub(crate) is_whole: bool,
     /// The script's keys; or all words of a plain command.
     pub(crate) keys: Box<[Box<[u8]>]>,
-    /// The script's other words.
+    /// The script's arguments.
     pub(crate) words: Box<[Box<[u8]>]>,
-    /// It acts on what it hears: a server that may not vote is not asked.
+    /// The caller acts on the reply: a server that may not vote is not asked.
     pub(crate) acts: bool,
-    /// Whether a server that replies so has changed its keys.
+    /// Whether this reply means that the call has changed its keys.
     pub(crate) changes: fn(&Frame) -> bool,
-    /// Of which of `keys` its caller is told that it has changed.
+    /// The index in `keys` of the key whose changes the caller is told of.
     pub(crate) watched: Option<usize>,
 }
 
-/// What came of a question.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Called {
     Replied(Frame),
-    /// By this error, to this script, if any, with these keys.
+    /// By this error, for this script, if any, with these keys.
     Refused {
         text: Bytes,
         script: &'static str,
@@ -47,11 +47,11 @@ pub(crate) enum Called {
     },
     /// The connection ended before the reply.
     Unknown,
-    /// It was not asked, as there is no connection.
+    /// Not asked: there is no connection.
     Unreached,
-    /// It was not asked: it may vote in this time.
+    /// Not asked: the server may vote after this time.
     Quarantined(Duration),
-    /// It was not asked, nor is it in this time: it has not answered before.
+    /// Not asked for this time, because the server did not answer before.
     LeftOut(Duration),
 }
 
@@ -59,9 +59,9 @@ pub(super) struct UnderWay {
     pub(super) server: usize,
     pub(super) question: Call,
     pub(super) state: State,
-    /// The server tells of its key.
+    /// The server tells of changes to the key.
     pub(super) is_tracked: bool,
-    /// Something happened to its key, or may have.
+    /// The key has changed, or may have.
     pub(super) is_told: bool,
     /// How often a server has not run it.
     pub(super) missed: u8,
@@ -73,17 +73,17 @@ pub(super) enum State {
     Waiting,
     Asked,
     Ended(Called),
-    /// Its caller has what came of it, and waits for news.
+    /// Its caller has the result, and waits for a change.
     Watching,
 }
 
-/// Questions under way.
+/// Calls under way, and watched ones.
 #[derive(Default)]
 pub(super) struct Calls {
     slots: Vec<(u32, Option<Box<UnderWay>>)>,
     free: Vec<u32>,
     hashing: RandomState,
-    /// The slots of those that are watched, each with the hash of its key, in order: each answer to any lease goes by here.
+    /// The watched calls: hashes of keys, in order, with slots. Sorted, because each answer to a lease searches here.
     watched: Vec<(u64, u32)>,
 }
 
@@ -132,7 +132,7 @@ impl Calls {
         MORE && !self.watched.is_empty()
     }
 
-    /// Those that watch a key, or any where none is named.
+    /// Visits the calls that watch a key, or all if none is named.
     pub(super) fn each_watching(
         &mut self,
         key: Option<&[u8]>,
@@ -147,7 +147,7 @@ impl Calls {
         for (_, at) in watched[from..].iter().take_while(|it| hash.is_none_or(|hash| it.0 == hash))
         {
             let call = slots[*at as usize].1.as_deref_mut();
-            // One that has no keys meanwhile has done this itself.
+            // A call without keys has made this change itself.
             let is_it = |it: &[u8]| key.is_none_or(|key| it == key);
             if let Some(call) = call.filter(|call| call.question.watched().is_some_and(is_it)) {
                 tell(call);
@@ -176,13 +176,13 @@ impl Call {
 }
 
 impl UnderWay {
-    /// Whether it is to be put once there is a connection to this server.
+    /// Whether it waits for a connection to this server.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) fn waits_at(&self, server: usize) -> bool {
         self.server == server && matches!(self.state, State::Waiting)
     }
 
-    /// A server has not run it; whether it is put once more.
+    /// A server has not run it; returns whether it is sent again.
     pub(super) fn may_be_missed(&mut self) -> bool {
         self.missed = self.missed.saturating_add(1);
         self.missed <= REPEATS_MAX
@@ -208,8 +208,8 @@ impl UnderWay {
             return link.talk.write(&keys, Place::Any, to, now);
         };
         let words = slices(&question.words);
-        // Of several servers the first call on each connection brings the script: the others' answers may decide before a
-        // slow one says that it lacks the script, and it would do nothing of what it was asked, each time again.
+        // With several servers the first call on each connection brings the script. Otherwise the others may decide before
+        // a slow server says that it lacks the script, and the slow one would never run it.
         let is_first = !is_alone && !link.talk.brought.contains(&script.digest);
         if is_first {
             link.talk.brought.push(script.digest);

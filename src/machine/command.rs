@@ -8,7 +8,7 @@ use crate::policy::Moment;
 use crate::policy::parts::{find, parted};
 
 const DIGEST_LENGTH: usize = 40;
-/// The first words of nearly all calls: the digest is to be put in, and the count of keys to be added.
+/// The beginning of nearly all calls; the digest and the number of keys are filled in.
 const HEAD: [u8; 67] =
     *b"$7\r\nEVALSHA\r\n$40\r\n0000000000000000000000000000000000000000\r\n$1\r\n0\r\n";
 const DIGEST_AT: usize = 18;
@@ -18,7 +18,7 @@ const COUNT_AT: usize = DIGEST_AT + DIGEST_LENGTH + 6;
 #[derive(Clone)]
 pub(crate) struct Command {
     pub(super) bytes: BytesMut,
-    /// A script gives back the stamp that goes behind its words.
+    /// It calls a script, which returns the stamp after its arguments.
     pub(super) is_stamped: bool,
     pub(super) form: Form,
     /// There is no other server.
@@ -30,11 +30,11 @@ pub(crate) struct Command {
     pub(super) slot_of: Option<fn(&[u8]) -> u16>,
 }
 
-/// What servers of a link were told lately.
+/// The recent releases on a link.
 pub(crate) trait Memory: Send {
-    /// A release is written.
+    /// Notes a release that was written.
     fn note(&mut self, release: &Command, now: Moment);
-    /// A server is met that may not have heard of all: it is told by `tell`.
+    /// Repeats them by `tell` to a server that may lack some.
     fn tell_again(&mut self, now: Moment, tell: &mut dyn FnMut(&Command));
 }
 
@@ -52,20 +52,20 @@ impl Command {
         }
     }
 
-    /// A script with its keys and words.
+    /// Encodes the call of a script with its keys and arguments.
     pub(crate) fn call(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
         self.is_stamped = true;
         script.spell(&mut self.bytes, self.form, keys, words);
     }
 
-    /// The same of a script that is seldom called: no server has to know it.
+    /// The same by `EVAL`, for a script that is seldom called.
     #[cfg(any(test, feature = "cluster", feature = "takeover"))]
     pub(crate) fn call_whole(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
         self.form = self.form.max(Form::Whole);
         self.call(script, keys, words);
     }
 
-    /// What says `OK` or nothing.
+    /// Encodes a command whose reply is `OK` or null.
     pub(crate) fn plain(&mut self, words: &[&[u8]]) {
         self.is_stamped = false;
         encode_parts(&mut self.bytes, b"", &[words], 0);
@@ -73,7 +73,7 @@ impl Command {
 }
 
 impl Script {
-    /// A call of it, behind which there is to be one word more: a stamp.
+    /// Encodes a call of the script without its last argument, the stamp.
     pub(super) fn spell(&self, out: &mut BytesMut, form: Form, keys: &[&[u8]], words: &[&[u8]]) {
         if form == Form::Loaded {
             encode_parts(out, b"", &[&[b"SCRIPT", b"LOAD", self.text.as_bytes()]], 0);
@@ -97,7 +97,7 @@ impl Script {
         }
     }
 
-    /// Its text with that clock. Its lines keep their numbers, by which servers name what they refuse.
+    /// The script's text with that clock. Line numbers stay the same, because servers' errors name them.
     #[cold]
     fn clocked(&self, form: Form) -> String {
         match form {
@@ -125,15 +125,15 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     Digest,
-    /// Itself.
+    /// By `EVAL`.
     Whole,
-    /// By its digest, behind a command that loads it.
+    /// By its digest, after a command that loads it.
     Loaded,
-    /// Itself, with another clock than `TIME`.
+    /// By `EVAL`, with another clock than `TIME`.
     Clocked(&'static str),
 }
 
-/// Those that a lock needs: what each does stands at the head of its file in `scripts/`.
+/// The scripts of a lock: the head of each file in `scripts/` says what it does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scripts {
     pub(crate) acquire: Script,
@@ -141,14 +141,14 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) repair: Script,
     pub(crate) queue: Script,
-    /// What stands before a script, on its first line, where none may call `TIME`.
+    /// The clock that is put on the first line of a script where none may call `TIME`.
     pub(crate) clock: &'static str,
-    /// Those that are seldom called: no handshake loads them.
+    /// The scripts that are seldom called: no handshake loads them.
     pub(crate) others: &'static [Script],
 }
 
 impl Scripts {
-    /// Those that each handshake loads.
+    /// The scripts that each handshake loads.
     pub(crate) fn loaded(&self) -> [Script; 5] {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
     }
@@ -157,7 +157,7 @@ impl Scripts {
         self.loaded().into_iter().chain(self.others.iter().copied())
     }
 
-    /// The text of the one that an error arose in, where the server says in which.
+    /// The text of the script that an error names, if the server names one.
     pub(crate) fn of_error(&self, error: &[u8]) -> &'static str {
         let found = self.all().find(|script| find(error, script.digest).is_some());
         found.map_or("", |script| script.text)

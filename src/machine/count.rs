@@ -15,21 +15,21 @@ use super::lease::{Counted, Lease};
 use super::talk::{Reply, What};
 use crate::policy::Moment;
 
-/// It takes this part of the timeout at most.
+/// A `WAIT` takes at most this part of the timeout.
 const PER_TIMEOUT: u32 = 2;
-/// And this part of the TTL: as long as a renewal has until the next one.
+/// And this part of the TTL: the time between two renewals.
 const PER_TTL: u32 = 3;
-/// One for no time at all would be one for ever.
+/// A `WAIT` of 0 ms would wait for ever.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Machine {
-    /// Until when replicas are waited for, where the holder waits for no longer than that.
+    /// Until when a `WAIT` may last for a holder that waits for `within`.
     pub(crate) fn counts_until(&self, id: LeaseId, within: Duration, now: Moment) -> Moment {
         let ttl = self.leases.get(id).map_or(Duration::ZERO, |lease| lease.term.ttl());
         now.after(within.min(self.settings.timeout / PER_TIMEOUT).min(ttl / PER_TTL))
     }
 
-    /// Ready once nobody else counts.
+    /// Ready once no other count is under way.
     pub(crate) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         let (counting, told) = &mut self.counting;
         if *counting == 0 {
@@ -39,8 +39,8 @@ impl Machine {
         Poll::Pending
     }
 
-    /// Extends a lease, and asks how many replicas have that; none where it is not its turn. [`Machine::poll_counted`]
-    /// says what came of this round.
+    /// Extends a lease, and asks how many replicas have that; none if it is not its turn. [`Machine::poll_counted`]
+    /// has the result of this round.
     pub(crate) fn count(
         &mut self,
         id: LeaseId,
@@ -84,7 +84,7 @@ impl Machine {
         };
         match count {
             Some(count) if counted.extended & bit != 0 => counted.counts.push(count),
-            // As the report has it.
+            // For the report.
             _ if lease.round == round => {
                 lease.votes.granted &= !bit;
                 lease.votes.failed |= bit;
@@ -97,7 +97,7 @@ impl Machine {
         self.wake(id);
     }
 
-    /// This number of servers has still to count.
+    /// Sets the number of servers that are still counting.
     fn next_counts(&mut self, left: u32) {
         let (counting, told) = &mut self.counting;
         *counting = left;
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// Nobody reads answers any more.
+    /// Ends all counts: no replies are read any more.
     pub(super) fn counts_no_more(&mut self) {
         self.next_counts(0);
         for id in self.all(&|_, lease| lease.counted.is_some()) {
@@ -116,7 +116,7 @@ impl Machine {
         }
     }
 
-    /// The largest number of replicas that a quorum of servers reaches, in this round or a later one; none where too few
+    /// The largest number of replicas that a quorum of servers reaches, in this round or a later one; none if too few
     /// have counted.
     pub(crate) fn poll_counted(
         &mut self,

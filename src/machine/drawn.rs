@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use crate::policy::{TOKEN_MAX, number};
 
-/// Of the largest token.
+/// Digits of the largest token.
 const DIGITS_MAX: usize = 16;
 
-/// How far one replica has come.
+/// The progress of one replica.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     pub(super) is_taken: bool,
@@ -16,13 +16,13 @@ pub(super) struct Steps {
     pub(super) is_minted: bool,
 }
 
-/// A counter as it stands at the server: it is compared with that.
+/// The counter as it was read at the server, for the comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Counter {
     #[default]
     None,
     Text([u8; DIGITS_MAX], u8),
-    /// It is no token, nor is one above it.
+    /// The value is no token, or no token can follow it.
     Unfit,
 }
 
@@ -48,7 +48,7 @@ impl Counter {
         }
     }
 
-    /// Where it is fit.
+    /// The number, if it is fit.
     pub(super) fn number(&self) -> Option<u64> {
         match self {
             Self::None => Some(0),

@@ -32,12 +32,12 @@ use crate::names::is_tagged;
 use crate::names::{Key, marker};
 use crate::policy::{Failing, Moment, Reign, Setback, began, length, number};
 
-/// Markers that are tried for one server: each is in one slot of all.
+/// Maximum markers that are tried for one server: each is in one slot.
 #[cfg(any(test, feature = "cluster"))]
 const MARKERS_MAX: u32 = 1 << 18;
 
 impl Link {
-    /// Why no lock is asked of the server now; none where it may vote.
+    /// Why no lock is requested of the server now; none if it may vote.
     pub(super) fn refusal_of_locks(&self, now: Moment) -> Option<Failing> {
         let refusal = self.refusal(now);
         if !self.met.is_on {
@@ -52,18 +52,18 @@ impl Link {
         restarted.max(self.grace_left(now)).map(Failing::Quarantined)
     }
 
-    /// Whether its server may give a lease to somebody, as is known for sure.
+    /// Whether its server certainly may grant a lease.
     pub(super) fn may_grant(&self, now: Moment) -> bool {
         self.refusal_of_locks(now).is_none() && !self.met.is_unsure(now)
     }
 
-    /// How much longer the server grants nothing new because its reign began a short time ago.
+    /// How much longer the server grants nothing new because its reign is young.
     pub(super) fn grace_left(&self, now: Moment) -> Option<Duration> {
         let left = self.met.reign.filter(|_| self.is_ready())?.wait(now);
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether it is not known yet if there is a reign.
+    /// Whether the first answer about the reign is still to come.
     pub(super) fn awaits_reign(&self) -> bool {
         self.met.asked_at.is_some() && self.met.reign.is_none()
     }
@@ -75,8 +75,8 @@ impl Link {
 }
 
 impl Lease {
-    /// Gives it back at one server where the lock is not to be handed on; whether it is so, and whether what a successor is
-    /// to be told of that is noted.
+    /// Releases it at one server without handing it on, if that is required. Returns whether it did, and whether the release
+    /// is noted for a successor.
     pub(super) fn is_only_freed(
         &self,
         (id, at): (LeaseId, usize),
@@ -88,7 +88,7 @@ impl Lease {
         let is_plain = link.met.is_on && self.kind.alone.is_none() && self.rest_ms(now).is_none();
         let is_repeated = self.replicas[at].redelivery.is_some();
         let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
-        // A successor is in its grace when it is told of this.
+        // A successor gets this in its grace.
         let is_noted = is_plain && link.memory().is_some() && !rules::hands_on(false);
         if !is_freed && !is_noted {
             return (false, false);
@@ -96,7 +96,7 @@ impl Lease {
         command.bytes.clear();
         command.form = link.talk.form;
         command.is_only_freed = true;
-        // By its kind's own release, which may leave the lock to a ticket.
+        // By the release of its kind, which may leave the lock to a ticket.
         let question = self.question(at, command, scripts);
         (self.kind.release)(Question { may_be_queued: false, ..question });
         command.is_only_freed = false;
@@ -116,18 +116,18 @@ impl Lease {
 }
 
 impl Machine {
-    /// Primaries have a grace from here on.
+    /// Turns the grace on.
     pub(crate) fn keeps_grace(&mut self, grace: Grace) {
         self.grace = Some(Box::new(grace));
     }
 
-    /// For how long the server of a link has been the primary, and how much longer it grants nothing new for that.
+    /// How long a link's server has been the primary, and how much longer it grants nothing new because of that.
     pub(crate) fn grace(&self, link: usize, now: Moment) -> Option<(Duration, Duration)> {
         let left = self.links[link].grace_left(now)?;
         Some((length(self.grace.as_ref()?.longest_ttl).saturating_sub(left), left))
     }
 
-    /// A connection is there.
+    /// A connection is up.
     pub(super) fn meets_reign(&mut self, server: usize, now: Moment) {
         self.links[server].met.is_on = self.grace.is_some();
         self.look(server, now);
@@ -143,19 +143,19 @@ impl Machine {
         let Some(marker) = self.marker(server) else { return };
         let link = &mut self.links[server];
         link.met.asked_at = Some(now);
-        // The script itself, as it is seldom called: no server has to know it. No other clock stands for the server's.
+        // By `EVAL`, because it is seldom called; and by `TIME`, because no other clock will do.
         let form = link.talk.form;
         link.talk.form = form.clamp(Form::Whole, Form::Loaded);
         link.talk.call(&script, &[&marker], &[], To::Reign, now);
         link.talk.form = form;
     }
 
-    /// By which script a server is asked for its reign, and of which marker.
+    /// The script that asks a server for its reign, and its marker.
     pub(crate) fn reigns_by(&self, server: usize) -> (&'static str, Option<Key>) {
         (self.grace.as_ref().map_or("", |grace| grace.script.text), self.marker(server))
     }
 
-    /// The map is another, and so may be the marker of a server: of one that took over, a single slot may have been known.
+    /// The map has changed, and with it perhaps a server's marker: of a new master only one slot may have been known.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) fn looks_anew(&mut self, now: Moment) {
         for server in 0..self.links.len() {
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// The marker of a server; none while no slot of it is known.
+    /// The marker of a server; none while none of its slots is known.
     fn marker(&self, _server: usize) -> Option<Key> {
         let prefix = &self.grace.as_ref()?.prefix;
         #[cfg(any(test, feature = "cluster"))]
@@ -183,7 +183,7 @@ impl Machine {
         Some(marker(prefix, None))
     }
 
-    /// A server has said since when it is the primary, or why not.
+    /// A server has said since when it is the primary, or why it cannot.
     pub(super) fn learns(&mut self, server: usize, reply: Option<&Reply>, now: Moment) {
         let Some(longest_ttl) = self.grace.as_ref().map(|grace| grace.longest_ttl) else { return };
         let is_nonsense = reply.is_some_and(|it| it.frame.error().is_none() && read(it).is_none());
@@ -230,7 +230,7 @@ impl Machine {
         self.tell_of_meeting();
     }
 
-    /// What waits to be asked of a server that is no primary, or does not say since when, is not asked.
+    /// Fails what waits for a server that is no primary, or does not say since when.
     fn is_without_reign(&mut self, server: usize, now: Moment) {
         for id in std::mem::take(&mut self.links[server].awaited) {
             let is_asking = |lease: &Lease| lease.phase == Phase::Asking;
@@ -243,7 +243,7 @@ impl Machine {
         }
     }
 
-    /// A lock is asked for: the link whose server has to be looked at before.
+    /// The link whose reign has to be known before a lock is requested, if any.
     pub(super) fn must_look(&mut self, id: LeaseId, now: Moment) -> Option<usize> {
         self.grace.as_ref()?;
         let lease = self.leases.get(id)?;
@@ -255,14 +255,14 @@ impl Machine {
         };
         let links = (0..lease.replicas.len()).map(|at| lease.link(at));
         let unsure: Vec<usize> = links.filter(is_unsure).collect();
-        // One of several that lacks the answer fails, and the others do without it. What is taken from another of this
-        // process is nobody else's: only the answer has to wait.
+        // Of several servers, one without an answer fails, and the others decide. A lock that another request of this process
+        // holds can be taken over at once: only the reply has to wait.
         let waits = is_alone && lease.predecessor.is_none();
         unsure.iter().for_each(|link| self.look(*link, now));
         unsure.first().copied().filter(|_| waits)
     }
 
-    /// Whether an entry in a queue has to wait with its next question until its server was looked at.
+    /// Whether an entry's next command has to wait until the reign of its server is known.
     pub(crate) fn entry_must_look(&mut self, id: LeaseId, server: usize, now: Moment) -> bool {
         let met = &self.links[server].met;
         if !self.is_alone() || !met.is_unsure(now) || met.is_just_said(now) {
@@ -271,7 +271,7 @@ impl Machine {
         self.look(server, now);
         let met = &mut self.links[server].met;
         if met.asked_at.is_none() {
-            // Of a node that has no slot any more nothing is asked: the queue is elsewhere.
+            // A node without slots is not asked: the queue is elsewhere.
             self.comes_back(id, Setback::Failing, now);
         } else if !met.waiting.contains(&id) {
             met.waiting.push(id);
@@ -279,12 +279,12 @@ impl Machine {
         true
     }
 
-    /// Whether what the queue of a server gives is believed.
+    /// Whether a grant by a server's queue is believed.
     pub(crate) fn is_given_by_queue(&self, server: usize, now: Moment) -> bool {
         !self.is_alone() || self.links[server].met.grants(now)
     }
 
-    /// What a server's answer is worth, by the reign in which it came.
+    /// A server's answer, as far as its reign lets it be believed.
     pub(super) fn believed(
         &mut self,
         (id, server): (LeaseId, usize),
@@ -305,7 +305,7 @@ impl Machine {
         let is_believed = match what {
             What::Acquire => !is_grant || met.grants(now),
             What::Extend if is_single && answer == Answer::NotOwned => {
-                // Before that the holder has not said that it holds.
+                // Before that the holder had not reported.
                 let is_heard = met.reign.is_some_and(|reign| {
                     reign.is_sure(now) && (reign.wait(now).is_zero() || asked_at >= met.since)
                 });
@@ -323,12 +323,12 @@ impl Machine {
         Answer::UNKNOWN
     }
 
-    /// What an extension is that may reach a server late: in its stead a holder may have said that it holds, which makes a key.
+    /// What may reach a server late after an extension: instead of it a report may have been sent, which creates a key.
     pub(super) fn doubt_of_extensions(&self) -> Doubt {
         if self.grace.is_some() { Doubt::Question } else { Doubt::Extension }
     }
 
-    /// A renewal is asked for at a link: until when its holders say that they hold, in the place of that.
+    /// For renewals at a link: whether its holders report instead, and does so.
     pub(super) fn reasserted_by(
         &mut self,
         server: usize,
@@ -357,7 +357,7 @@ impl Machine {
     }
 }
 
-/// Since when a server is the primary, and its clock.
+/// Decodes since when a server is the primary, and its clock.
 fn read(reply: &Reply) -> Option<(u64, u64)> {
     match reply.frame.value() {
         Frame::Array(items) => match items.get(1..)? {

@@ -40,22 +40,22 @@ use crate::policy::fitness::{Facts, SECTIONS, Standing, Unfit, is_of_sentinel, r
 use crate::policy::relogin_at;
 use crate::policy::{Backoff, Code, Moment};
 
-/// What CLIENT LIST shows of us since Redis 7.2.
+/// Shown by CLIENT LIST since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
     [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];
-/// How long a server that has answered what comes before the scripts may take for all of them: it reads them with that,
-/// and compiles each in less than a millisecond. What takes longer is not slow, but held up; and no more than this part
-/// of the time to connect, so that there is time left to ask another server of the same name.
+/// How long a server may take for all scripts after the first seal: it has read them by then,
+/// and compiles each in less than a millisecond, so a server that takes longer delays them. Also at most this part
+/// of the time to connect, so that time is left to ask another server of the same name.
 const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
 const SCRIPTS_SHARE: u32 = 2;
-/// The section of INFO that says which run of a server this is: without it nobody notices that a name leads to another.
+/// The section of INFO with the run of a server: without it a name that leads to another server goes unnoticed.
 const RUN: &str = "server";
-/// After this a server that grants no leases is met again: more or less, so that a fleet does not come in step.
+/// After this time, with jitter, a server that grants no leases is dialled again, so that a fleet does not come in step.
 const MEET_AGAIN: Backoff =
     Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(2) };
 
 impl Settings {
-    /// The sections of INFO, each with whether there is no connection without it.
+    /// The sections of INFO, each with whether a connection needs it.
     fn sections(&self) -> impl Iterator<Item = (&'static str, bool)> + use<> {
         let needed: &[&str] = if self.rules.is_some() { &SECTIONS } else { &[] };
         let wished = self.info_if_allowed.iter().map(|section| (*section, false));
@@ -76,19 +76,19 @@ impl Settings {
 pub(crate) struct Handshake {
     pub(super) talk: Talk,
     pub(super) login: Login,
-    /// The sections of INFO that were asked for, one after the other.
+    /// The sections of INFO, one after the other.
     pub(super) info: String,
     settings: Settings,
-    /// As the last write was.
+    /// The protocol of the last write.
     is_resp3: bool,
     /// A step was answered. The clock may not have moved since the write.
     is_greeted: bool,
     is_replica: bool,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) nodes: Nodes,
-    /// All before the scripts is proved.
+    /// The replies before the scripts are proved.
     is_sealed: bool,
-    /// It asks for the login and the database alone, and nothing is proved.
+    /// Only the login and the database, without proofs.
     #[cfg(any(test, feature = "_interviews"))]
     is_bare: bool,
     began_at: Moment,
@@ -126,30 +126,30 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent. The driver takes it out.
+    /// The bytes to be sent. The driver takes them out.
     pub(crate) fn output(&mut self) -> &mut BytesMut {
         &mut self.talk.out
     }
 
-    /// Then it is given up, if it is not over.
+    /// When it is given up, if it is not over by then.
     pub(crate) fn ends_at(&self) -> Moment {
         self.ends_at
     }
 
-    /// Why it is given up then.
+    /// Why it is given up at that time.
     pub(crate) fn late(&self) -> Fault {
         if self.is_sealed { Fault::HeldUp } else { Fault::Late }
     }
 
-    /// What a server said that has closed without letting us in: before it asks for a login it says one thing to a
-    /// client that it has no room for, or does not like.
+    /// The error of a server that has closed the connection before a login: it sends one to a client for which it has no
+    /// room, or which it does not admit.
     pub(crate) fn farewell(&self) -> Option<Fault> {
         let text = self.talk.only_error()?.clone();
         Some(Fault::Refused { step: Step::Hello, text })
     }
 
-    /// The connection has ended. Whether another is to be made: a server that does not know HELLO may have closed this
-    /// one, and is spoken to in RESP2 there.
+    /// The connection has ended. Returns whether to open another: a server that does not know HELLO may have closed this
+    /// one, and gets RESP2 on the next.
     pub(crate) fn begins_again(&mut self, now: Moment) -> bool {
         let mut came = Vec::new();
         let is_of_hello = match self.farewell() {
@@ -172,12 +172,12 @@ impl Handshake {
         true
     }
 
-    /// Whether the server has said that it is a replica, as those do that know HELLO.
+    /// Whether the server has said that it is a replica, which needs HELLO.
     pub(crate) fn is_replica(&self) -> bool {
         self.is_replica
     }
 
-    /// The connection has read these bytes; what is no whole reply yet stays in them. Whether all is answered.
+    /// Takes received bytes, and leaves a partial reply in them. Returns whether all steps are answered.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl Handshake {
         let mut is_over = false;
         for Reply { to, frame, .. } in proved {
             let To::Handshake { step, is_resp3 } = to else { continue };
-            // Of a write in RESP3 that the server did not understand, nothing counts but that.
+            // If the server did not understand a write in RESP3, its other replies do not count.
             if is_resp3 == self.is_resp3 {
                 self.is_answered(step, &frame, now)?;
                 is_over = step == Step::Last;
@@ -262,13 +262,13 @@ impl Handshake {
                     self.is_resp3 = false;
                     self.say_all(now);
                 }
-                // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
+                // Only for people that read CLIENT LIST: an old server, or a right that the user lacks.
                 (Step::SetName | Step::SetLibrary, _) => {}
                 #[cfg(any(test, feature = "cluster"))]
                 (Step::Slots, code @ (Code::Permission | Code::Unsupported | Code::Other)) => {
                     self.nodes = (code == Code::Other).then(Vec::new);
                 }
-                // What it was to prove, the last seal has proved, or another that stands for that.
+                // The last seal, or its replacement, has proved the same.
                 (Step::Seal | Step::Last, _) => {}
                 // The first call sends the script itself.
                 (Step::Load, code) if code.may_be_unknown() && code != Code::ReadOnly => {}
@@ -278,7 +278,7 @@ impl Handshake {
                 (Step::Info(RUN), Code::Permission) if !is_needed(&self.settings, RUN) => {
                     self.talk.denied = Some((Some(step), text.clone()));
                 }
-                // Of use to people alone, or an old server.
+                // Only for people, or an old server.
                 (Step::Info(section), _) if !is_needed(&self.settings, section) => {}
                 _ => return Err(Fault::Refused { step, text: text.clone() }),
             }
@@ -313,8 +313,8 @@ impl Handshake {
     }
 }
 
-/// A connection of its own, on which a server is asked what grants nothing. So nothing has to be proved, and a user without
-/// the right to a seal may ask.
+/// A separate connection for commands that grant nothing. So nothing has to be proved, and a user without the right to a
+/// seal may ask.
 #[cfg(any(test, feature = "_interviews"))]
 impl Handshake {
     pub(crate) fn bare(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
@@ -333,28 +333,28 @@ impl Handshake {
         self.login.user.as_deref()
     }
 
-    /// When credentials that end are to be replaced.
+    /// When expiring credentials are to be replaced.
     #[cfg(all(feature = "credentials", feature = "sentinel"))]
     pub(crate) fn ends_login_at(&self) -> Option<Moment> {
         let lasts = self.login.lasts;
         lasts.map(|(from, valid_for)| relogin_at(from, valid_for, (self.settings.random)()))
     }
 
-    /// Of its first reply.
+    /// The round trip of its first reply.
     pub(crate) fn greeted_in(&self) -> Duration {
         self.talk.greeted_in
     }
 
-    /// Once it is over, the server is asked this.
+    /// Sends a command after the handshake.
     pub(crate) fn ask(&mut self, words: &[&[u8]], now: Moment) {
         self.talk.write(words, Place::Any, To::Nobody, now);
     }
 
-    /// What has come since, in its order.
+    /// The replies since, in order.
     ///
     /// # Errors
     ///
-    /// Where the connection has to end.
+    /// Why the connection has to end.
     pub(crate) fn heard(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<Vec<Frame>, Fault> {
         let mut replies = Vec::new();
         self.talk.hear(bytes, &mut replies, now)?;
@@ -364,18 +364,18 @@ impl Handshake {
 }
 
 impl Machine {
-    /// What is wrong with a server, without being a reason to refuse it.
+    /// Problems of a server that are no reason to refuse it.
     pub(crate) fn warnings(&self, server: usize) -> &[Unfit] {
         &self.links[server].warnings
     }
 
-    /// What a server has refused, for want of a right, where no caller is told; and that right, where it is known.
+    /// A command without a caller that a server has refused for want of a right; and that right, if known.
     pub(crate) fn denied(&self, server: usize) -> Option<(Option<String>, &[u8])> {
         let (step, text) = self.links[server].talk.denied.as_ref()?;
         Some((step.and_then(Step::right), text))
     }
 
-    /// Judges a server by what it says of itself; whether it is another run than the one before.
+    /// Judges a server by its INFO; returns whether it is another run than the one before.
     ///
     /// # Errors
     ///
@@ -407,7 +407,7 @@ impl Machine {
 
     /// Another link that leads to the same run, whatever its address.
     fn same_as(&self, server: usize, met: &str) -> Option<usize> {
-        // Nodes that a map and a user name differently are one, and vote once.
+        // A node under two names, of a map and of a user, is one server, and votes once.
         if self.is_by_slots() {
             return None;
         }
@@ -416,8 +416,8 @@ impl Machine {
         (0..self.links.len()).filter(is_other).find(|at| is_it(&self.links[*at]))
     }
 
-    /// The server says that it is a replica. Some time later it is left: it may have been promoted by then, or its name lead
-    /// to another server.
+    /// The server says that it is a replica. It is dialled again after some time: by then it may have been promoted, or its
+    /// name may lead to another server.
     pub(super) fn leave_later(&mut self, server: usize, now: Moment) {
         let leave_at = now.after(MEET_AGAIN.delay(0, (self.settings.random)()));
         let link = &mut self.links[server];
@@ -428,7 +428,7 @@ impl Machine {
         self.note(leave_at);
     }
 
-    /// What the run before had granted is looked for at this one at once, and lost where it is not there.
+    /// Leases of the former run are looked for at this one at once, and lost if they are not there.
     pub(super) fn look_for_leases(&mut self, server: usize, now: Moment) {
         let is_there = |_: LeaseId, lease: &Lease| {
             let has_key = |at: usize| lease.replicas[at].has == Has::Key;
@@ -439,7 +439,7 @@ impl Machine {
     }
 }
 
-/// How long a server may take for the scripts, where dial and handshake may take this time.
+/// How long a server may take for the scripts, by the time for dial and handshake.
 pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
     SCRIPTS_WITHIN.min(connect_timeout / SCRIPTS_SHARE)
 }

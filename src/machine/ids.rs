@@ -6,14 +6,14 @@ use crate::policy::TimerKey;
 /// The name of a lease, used once.
 pub(crate) type LeaseId = TimerKey;
 
-/// The name of a question of a caller that holds no lease, used once.
+/// The name of a call without a lease, used once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallId {
     pub(super) at: u32,
     pub(super) number: u32,
 }
 
-/// Several renewals in one command, by their places.
+/// A batch of renewals in one command, with their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchId(pub(super) u32);
 
@@ -23,7 +23,7 @@ pub(super) struct Batches {
     under_way: Vec<Option<Vec<(LeaseId, u32)>>>,
     free: Vec<u32>,
     spare: Vec<Vec<(LeaseId, u32)>>,
-    /// Those that are due now.
+    /// The leases that are due now.
     pub(super) due: Vec<LeaseId>,
 }
 
@@ -52,11 +52,11 @@ impl Batches {
 
 /// Hexadecimal digits of 128 random bits.
 pub(super) const ID_LENGTH: usize = 32;
-/// Behind the id: the owner finds its value again with a byte 0 behind it, which says that somebody waits.
+/// After the id: scripts also recognise the owner's value with a byte 0 at its end, which says that a client waits.
 const FORMAT: u8 = b'~';
 const HEAD_LENGTH: usize = ID_LENGTH + 1;
 
-/// The value that stands under the lock's key: the id, the format, and what is said beside them.
+/// The value of the lock's key: the id, the format, and further text, such as the label.
 #[derive(Clone)]
 pub(super) enum Owner {
     Plain([u8; HEAD_LENGTH]),
@@ -73,7 +73,7 @@ impl Owner {
         }
     }
 
-    /// The same without the format: its value is compared whole, so nothing is ever put behind it.
+    /// The same without the format: its value is compared whole, so no mark is ever added.
     pub(super) fn knowing_no_marks(self) -> Self {
         Self::Extended([self.id(), self.said()].concat().into())
     }
@@ -82,23 +82,23 @@ impl Owner {
         !cfg!(any(test, feature = "scriptless")) || self.value().get(ID_LENGTH) == Some(&FORMAT)
     }
 
-    /// What it is known by.
+    /// The unique part of the value.
     pub(super) fn id(&self) -> &[u8] {
         &self.value()[..ID_LENGTH]
     }
 
-    /// Another owner, which says the same.
+    /// Another owner with the same further text.
     pub(super) fn another(&self, id: u128) -> Self {
         let another = Self::new(id, self.said());
         if self.knows_marks() { another } else { another.knowing_no_marks() }
     }
 
-    /// Whether the other says the same beside its id.
+    /// Whether the other has the same further text.
     pub(super) fn says(&self, other: &Self) -> bool {
         self.said() == other.said()
     }
 
-    /// What it says beside its id.
+    /// The further text after the id.
     pub(super) fn said(&self) -> &[u8] {
         &self.value()[if self.knows_marks() { HEAD_LENGTH } else { ID_LENGTH }..]
     }
@@ -117,7 +117,7 @@ fn head(id: u128) -> [u8; HEAD_LENGTH] {
     head
 }
 
-/// Writes an id where it has its room.
+/// Writes the digits of an id into `room`.
 #[inline]
 pub(super) fn write_digits(id: u128, room: &mut [u8]) {
     let (first, second) = room.split_at_mut(ID_LENGTH / 2);
@@ -125,7 +125,7 @@ pub(super) fn write_digits(id: u128, room: &mut [u8]) {
     second.copy_from_slice(&digits_of(id & u128::from(u64::MAX)));
 }
 
-/// The digits of a number of 64 bits, all of them at once: each has one byte of the 16.
+/// The 16 digits of a number of 64 bits, computed at once, a byte each.
 fn digits_of(number: u128) -> [u8; 16] {
     const fn all(byte: u8) -> u128 {
         u128::from_ne_bytes([byte; 16])

@@ -1,4 +1,4 @@
-//! What a request knows until it is granted, and a lease has no use for.
+//! The state of a request until its grant, which a held lease does not need.
 
 use super::{Attempt, Ballot, Moment, RetryState, Setback, Tally, VoteReply};
 
@@ -7,13 +7,13 @@ pub(crate) struct Bid {
     pub(crate) attempt: Attempt,
     pub(crate) tally: Tally,
     pub(crate) retry: RetryState,
-    /// Why the last attempt came to nothing.
+    /// Why the last attempt failed.
     pub(crate) setback: Option<Setback>,
-    /// The lock may be free, by what has happened since the question under way was put.
+    /// The lock may have become free since the command under way was sent.
     pub(crate) has_news: bool,
 }
 
-/// A request, for as long as it is under way: most leases live longer, and there may be very many of them.
+/// The state of a request, while it is under way: most leases live longer, and there may be very many.
 pub(crate) struct Bidding(pub(crate) Option<Box<Bid>>);
 
 impl Bidding {
