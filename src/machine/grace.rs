@@ -328,7 +328,7 @@ impl Machine {
         if self.grace.is_some() { Doubt::Question } else { Doubt::Extension }
     }
 
-    /// For renewals at a link: whether its holders report instead, and does so.
+    /// For renewals at a link: until when, by the server's clock, its holders report instead; none if they extend.
     pub(super) fn reasserted_by(
         &mut self,
         server: usize,

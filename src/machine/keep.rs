@@ -15,14 +15,14 @@ use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
 
-/// Leases that one command renews: a server is held up by one script for all of them.
+/// Maximum leases that one command renews: its script blocks the server for all of them.
 const BATCH_MAX: usize = 16;
 
-/// With its TTL in milliseconds.
+/// A held lease, with its TTL in milliseconds.
 type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
-    /// Its end has come, or the time to renew it.
+    /// A held lease is due: it has ended, or is to be renewed.
     pub(super) fn is_due_to_be_kept(&mut self, id: LeaseId, now: Moment) {
         if self.happens(id, LeaseEvent::Passed, now).is_some() {
             return;
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Renews all that are due, several in one command.
+    /// Renews all due leases, several in one command.
     pub(super) fn renew_all(&mut self, now: Moment) {
         let due = std::mem::take(&mut self.batches.due);
         #[cfg(any(test, feature = "_kinds"))]
@@ -52,7 +52,7 @@ impl Machine {
         self.batches.due.clear();
     }
 
-    /// Renews those that are kept by commands of their own; the others.
+    /// Renews the leases whose kinds have their own commands; returns the others.
     #[cfg(any(test, feature = "_kinds"))]
     fn renew_alone(&mut self, due: Vec<LeaseId>, now: Moment) -> Vec<LeaseId> {
         let is_alone =
@@ -64,12 +64,12 @@ impl Machine {
 
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
         for &id in batch {
-            // Where a server has told something meanwhile, the holder waits for this one instead.
+            // After a push, a holder that waits for an extension waits for this renewal instead.
             let awaits = |it: &&Lease| it.extending.is_holders() && now < it.late_at;
             let awaited = self.leases.get(id).filter(awaits).map(|lease| lease.extending);
             let what = awaited.unwrap_or_else(|| {
                 self.is_overtaken(id, now);
-                // The answers to the last one are late.
+                // The answers to the former extension are late.
                 self.has_failed(id);
                 #[cfg(any(test, feature = "_renewals"))]
                 if what == Extending::Renewal {
@@ -78,7 +78,7 @@ impl Machine {
                 what
             });
             let Some(lease) = self.leases.get_mut(id) else { continue };
-            // No answer counts any more by which it would be granted.
+            // Answers to its acquire no longer count.
             let bid = lease.bid.0.take();
             lease.round += 1;
             lease.said.clear();
@@ -98,8 +98,8 @@ impl Machine {
         }
     }
 
-    /// Another is asked for while a renewal is under way whose answers are not late: that one has not failed, and what the
-    /// next one comes to says all.
+    /// A new extension replaces a renewal whose answers are not late: the renewal has not failed, and the result of the new
+    /// one is enough.
     fn is_overtaken(&mut self, id: LeaseId, now: Moment) {
         let timeout = self.settings.timeout;
         let is_early = |lease: &&mut Lease| {
@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// At one link, where the replica of each has this place.
+    /// Renews at one link, where the replica of each lease has this index.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
         if !self.are_read_behind(batch) {
             self.are_watched(link, batch, now);
@@ -138,7 +138,7 @@ impl Machine {
             let mut is_wanted = false;
             for &id in batch {
                 let Some(lease) = leases.get_mut(id) else { continue };
-                // Its holder waits for a connection, unless the last dial led to none.
+                // Its holder waits for a connection, unless the last dial failed.
                 if lease.extending.is_holders() && !link.is_down {
                     link.awaited.push(id);
                     is_wanted |= link.want(now);
@@ -179,7 +179,7 @@ impl Machine {
         }
     }
 
-    /// Extends one that is kept by commands of its own; whether it is.
+    /// Extends a lease whose kind has its own command; returns whether it has.
     #[cfg(any(test, feature = "_kinds"))]
     fn extends_alone(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) -> bool {
         let Self { links, leases, settings, command, .. } = self;
@@ -195,7 +195,7 @@ impl Machine {
         true
     }
 
-    /// What one command for several came to; no reply where its connection ended.
+    /// Takes the reply to a batch of renewals; none if its connection ended.
     pub(super) fn batch_answered(
         &mut self,
         server: usize,
@@ -258,7 +258,7 @@ impl Machine {
         self.judge_extension(id, now);
     }
 
-    /// The connection that an extension has waited for is there, or cannot be made.
+    /// The connection for which an extension has waited is up, or the dial has failed.
     pub(super) fn extends_at(&mut self, server: usize, id: LeaseId, now: Moment) {
         let places = self.leases.get(id).map_or(0, |lease| lease.replicas.len());
         for at in 0..places {
@@ -278,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// A server serves again that failed an extension which others keep open: it may be the one that is missing.
+    /// A server serves again: extensions that it has failed, and that still wait for other servers, are sent to it again.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
         let is_open = |_: LeaseId, lease: &Lease| {
             let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;
@@ -324,7 +324,7 @@ impl Machine {
         }
     }
 
-    /// An extension came to nothing, if one was under way.
+    /// The extension under way, if any, has failed.
     pub(super) fn has_failed(&mut self, id: LeaseId) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
@@ -338,7 +338,7 @@ impl Machine {
         }
     }
 
-    /// A quorum has extended it: those that have lost it are given it again.
+    /// A quorum has extended it: servers that have lost it are given it again.
     fn is_extended(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let (asked_at, ttl) = (lease.asked_at, lease.term.ttl());
@@ -347,7 +347,7 @@ impl Machine {
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
         let is_renewed = lease.is_renewed && !lease.is_at_its_last(until);
         let next = if is_renewed { renew_at(asked_at, ttl) } else { until };
-        // An answer that is late may come behind news.
+        // A late answer may come after a push.
         let next = next.min(lease.news_at);
         if self.happens(id, LeaseEvent::Extended { until }, now).is_none() {
             if what == Extending::Renewal {
@@ -372,8 +372,8 @@ impl Machine {
         }
     }
 
-    /// One server is given it again, if that may vote, as is known for sure: one that has forgotten leases may have
-    /// forgotten another's.
+    /// Gives it to one server again, if that server certainly may vote: one that has forgotten leases may have
+    /// forgotten another client's.
     pub(super) fn repair_at(&mut self, at: usize, id: LeaseId, now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
@@ -401,21 +401,21 @@ impl Machine {
         if lease.round == round && replica.has == Has::Asked {
             self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
             replica.has = match answer {
-                // What is not given again is given back anyway: a server may come back with what it had.
+                // It is released there in any case: a server may come back with its former keys.
                 Answer::Granted(_) | Answer::NotOwned | Answer::Held { .. } => Has::Key,
                 _ => Has::Perhaps,
             };
         }
     }
 
-    /// Makes a transition of a lease that was granted: every one of its ends comes by here.
+    /// The transitions of a granted lease: each of its ends passes here.
     pub(super) fn happens(&mut self, id: LeaseId, event: LeaseEvent, now: Moment) -> Option<End> {
         let due = self.due();
         let lease = self.leases.get_mut(id)?;
         let state = lease.state()?;
         let overdue = |until| match lease.is_at_its_last(until) {
             true => Loss::HeldLongest,
-            // Where nothing looked at the machine when it was to be looked at, the process stood still.
+            // If nothing called the machine when it was due, the process stood still.
             false => Loss::at_deadline(due, now),
         };
         let transition = state.transition(event, now, overdue);
@@ -441,8 +441,8 @@ impl Machine {
         Some(end)
     }
 
-    /// The holder wants it extended. [`Machine::poll_extended`] says what came of this round: where one is under way, the
-    /// one behind that, or else holders that ask faster than servers answer would never have an answer.
+    /// Extends it for its holder; [`Machine::poll_extended`] has the result of the returned round. If an extension is under
+    /// way, that is the one after it: otherwise holders that ask faster than servers answer would never get an answer.
     pub(crate) fn extend(&mut self, id: LeaseId, now: Moment) -> u32 {
         let is_open = |lease: &&mut Lease| lease.extending.is_holders() && now < lease.late_at;
         if let Some(lease) = self.leases.get_mut(id).filter(is_open) {
@@ -487,7 +487,7 @@ impl Machine {
         }
     }
 
-    /// Why it is lost, if it is; a caller that is told so is told the same from here on.
+    /// Why it is lost, if it is. Once told, a loss stays.
     pub(crate) fn loss(&mut self, id: LeaseId, now: Moment) -> Option<Loss> {
         self.happens(id, LeaseEvent::Passed, now);
         self.state(id).and_then(LeaseState::loss)
@@ -512,8 +512,8 @@ impl Machine {
         Poll::Pending
     }
 
-    /// A caller waits while the lease is held, for its loss or for an answer; others may, too. It has a place from its first
-    /// call on, which it leaves by [`Machine::waits_no_more`].
+    /// One of several callers waits while the lease is held, for its loss or for an answer. Its first call takes an index,
+    /// which [`Machine::waits_no_more`] frees.
     pub(super) fn wait_at(
         &mut self,
         id: LeaseId,
@@ -541,20 +541,20 @@ impl Machine {
 }
 
 impl Lease {
-    /// Wakes those that wait for a loss, or those that wait for an answer. They keep their places.
+    /// Wakes the callers that wait for a loss, or those that wait for an answer. They keep their indices.
     pub(super) fn wake_told(&self, for_loss: bool, effects: &mut Vec<Effect>) {
         let told = self.told.iter().flatten().filter(|(other, _)| *other == for_loss);
         effects.extend(told.map(|(_, waker)| Effect::Wake(waker.clone())));
     }
 
-    /// It is not held any more: nobody has a place.
+    /// It is no longer held: wakes all callers, and frees their indices.
     pub(super) fn wake_all(&mut self, effects: &mut Vec<Effect>) {
         effects.extend(self.told.drain(..).flatten().map(|(_, waker)| Effect::Wake(waker)));
     }
 }
 
 impl Link {
-    /// Says of leases that they are held: to a primary in its grace, until when that is in time by its clock.
+    /// Reports held leases to a primary in its grace, with the time by its clock until which the report counts.
     fn give_again(
         &mut self,
         script: &Script,

@@ -16,7 +16,7 @@ use super::talk::To;
 use crate::policy::{Moment, RELOGIN, relogin_at};
 
 impl Link {
-    /// The connection is logged in, for as long as this lasts.
+    /// The connection is logged in, for this time.
     pub(super) fn is_logged_in(&mut self, lasts: Option<(Moment, Duration)>, random: u64) {
         self.talk.renewal = lasts.map(|(from, valid_for)| {
             let at = Some(relogin_at(from, valid_for, random));
@@ -26,7 +26,7 @@ impl Link {
 }
 
 impl Machine {
-    /// What the driver came to that was told to ask for credentials; none where there are none.
+    /// The driver has the credentials that it was told to get; none if it got none.
     pub(crate) fn log_in(&mut self, server: usize, login: Option<&Login>, now: Moment) {
         let link = &mut self.links[server];
         if !link.is_ready() || link.talk.renewal.is_none() {
@@ -42,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// The server has answered, and the answer is proved; or there was nothing to ask it.
+    /// The server's proved answer to a login; none if no login was sent.
     pub(super) fn logged_in(&mut self, server: usize, reply: Option<&Frame>, now: Moment) {
         let random = (self.settings.random)();
         let link = &mut self.links[server];
@@ -62,7 +62,7 @@ impl Machine {
         self.note(now);
     }
 
-    /// It is time to ask for credentials.
+    /// Asks for credentials.
     pub(super) fn renew_login(&mut self, server: usize, now: Moment) {
         let Some(renewal) = &mut self.links[server].talk.renewal else { return };
         if renewal.at.is_some_and(|at| at <= now) {

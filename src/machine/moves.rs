@@ -14,7 +14,7 @@ use super::talk::To;
 use crate::policy::Moment;
 
 impl Machine {
-    /// From here on the link remembers what it tells.
+    /// Has the link remember its releases.
     pub(crate) fn remembers(&mut self, server: usize, memory: Box<dyn Memory>) {
         self.links[server].succession.memory = Some(memory);
     }
@@ -25,22 +25,22 @@ impl Machine {
         self.links[server].state = State::Down { dial_at: NEVER, soonest: NEVER };
     }
 
-    /// The link leads to another server from here on, which may not vote before `votes_at`. What the driver has begun to
-    /// dial for it, and not said yet, is over.
+    /// Leads the link to another server, which may not vote before `votes_at`. A dial to the former server, if the driver has
+    /// not reported its result, is void.
     pub(crate) fn moved(&mut self, server: usize, address: String, votes_at: Moment, now: Moment) {
-        // Those that wait for the connection wait for the next one.
+        // What waits for the connection now waits for the next one.
         let awaited = std::mem::take(&mut self.links[server].awaited);
         self.end_link(server, Fault::Closed, now);
         let link = &mut self.links[server];
         (link.address, link.awaited) = (address.into(), awaited);
         (link.succession.is_elsewhere, link.succession.settles_at) = (true, votes_at);
-        // What is known of the run before says nothing of how long this one has lasted.
+        // The former run tells nothing about the age of this one.
         (link.sighting, link.failed, link.is_down) = (None, 0, false);
         link.state = State::Down { dial_at: now, soonest: now };
         self.note(now);
     }
 
-    /// Whether a server is met that takes the place of another: it is told what may not have come to it.
+    /// Whether this server replaces another: then it gets the releases that it may lack.
     pub(super) fn takes_over(&mut self, server: usize, now: Moment) -> bool {
         let link = &mut self.links[server];
         if !std::mem::replace(&mut link.succession.is_elsewhere, false) {

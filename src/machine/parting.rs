@@ -10,20 +10,20 @@ use super::lease::{Bounded, Has};
 use crate::policy::{Bounds, LeaseEvent, LeaseState, Moment};
 
 impl Machine {
-    /// The value of an owner that nobody is, which says this of what the owner of a lease says.
+    /// A value for no living owner, with this part of the further text of a lease's owner.
     pub(crate) fn nobody(&self, id: LeaseId, says: fn(&[u8]) -> &[u8]) -> Box<[u8]> {
         let said = self.leases.get(id).map_or(&b""[..], |lease| says(lease.owner.said()));
         Owner::new((self.settings.owner_id)(), said).value().into()
     }
 
-    /// For how many milliseconds the lock is still to be held at least.
+    /// For how many milliseconds the lock is at least to stay locked.
     pub(crate) fn rest_ms(&self, id: LeaseId, now: Moment) -> u64 {
         self.leases.get(id).and_then(|lease| lease.rest_ms(now)).unwrap_or(0)
     }
 
-    /// The holder parts with its lock by the extension of this kind, which reads these words, and what that leaves at
-    /// servers lives until `life` is over. The lock goes to no other of this process. [`Machine::poll_release`] says
-    /// what comes of it. False where the lease is not held any more, and is left as it is.
+    /// Leaves the lock to another owner by the extension of this kind, with these arguments; what that leaves at
+    /// servers lives for `life`. The lock goes to no other request of this process. [`Machine::poll_release`] has
+    /// the result. False if the lease is no longer held; then it is unchanged.
     pub(crate) fn part(
         &mut self,
         id: LeaseId,
@@ -37,7 +37,7 @@ impl Machine {
         if lease.state() != Some(LeaseState::Releasing) {
             return false;
         }
-        // Servers may have something until then, as with a delay behind a lease.
+        // Servers may have something until then, as with a lock-delay.
         let lock_delay = Some(life.max(lease.key_life()));
         let at_least = Some(now.since(lease.granted_at) + life);
         let bounds = Bounds { at_least, lock_delay, ..Bounds::default() };
@@ -47,8 +47,8 @@ impl Machine {
         true
     }
 
-    /// What a parting has left, or has not taken, is given back by the release of this kind, on the same connections; and
-    /// once more some time later, since what was asked may still arrive.
+    /// Takes a parting back: releases what it has left, and the lease, by the release of this kind, on the same connections;
+    /// and once more some time later, because the extension may still arrive.
     pub(crate) fn take_back(&mut self, id: LeaseId, kind: &'static Kind, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.kind = kind;

@@ -25,7 +25,7 @@ use crate::policy::{
 };
 
 impl Machine {
-    /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.
+    /// Releases the lock for its holder. [`Machine::poll_release`] has the result.
     pub(crate) fn release(&mut self, id: LeaseId, now: Moment) {
         let next = self.next_here(id, now);
         if next.is_some_and(|next| self.pass_on(id, next, now).is_some()) {
@@ -39,16 +39,16 @@ impl Machine {
         }
     }
 
-    /// The holder lets the lock go, or has lost it.
+    /// Releases a lock that is held, or whose loss its holder is told now.
     pub(super) fn lets_go(&mut self, id: LeaseId, now: Moment) {
         match self.state(id) {
             Some(LeaseState::Releasing) => {
                 self.tells_next_first(id, now);
                 self.give_back(id, now);
-                // Behind the release, on the same connections.
+                // After the release, on the same connections.
                 self.call_next(id, now);
             }
-            // It has ended before: the lock is free once its holder is told so.
+            // It was lost before: the lock is free once its holder knows that.
             Some(LeaseState::Lost(_)) if self.leases.get(id).is_some_and(Lease::is_kept) => {
                 self.give_back(id, now);
                 self.call_next(id, now);
@@ -58,8 +58,8 @@ impl Machine {
         self.limit_release(id, now);
     }
 
-    /// A server writes last to the connection that had something to be told first. So another command goes before a
-    /// release that may hand the lock over: the next holder hears of it before the one that gives it back.
+    /// A server writes last to the connection that had output first. So another command goes before a
+    /// release that may hand the lock over: then the next holder is told before the releasing client.
     fn tells_next_first(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, lines, .. } = self;
         let Some(lease) = leases.get(id).filter(|lease| lease.is_alone()) else { return };
@@ -69,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
+    /// The holder waits at most for the timeout, and not at all if replies are no longer read.
     fn limit_release(&mut self, id: LeaseId, now: Moment) {
         let late_at = if self.is_undriven { now } else { now.after(self.settings.timeout) };
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -96,7 +96,7 @@ impl Machine {
         }
     }
 
-    /// The next one in this process, where the lock may go on to it: a quorum is there to let it, and no other is before it.
+    /// The next request of this process, if the lock may go on to it: a quorum can be reached, and no other client is first.
     fn next_here(&self, id: LeaseId, now: Moment) -> Option<LeaseId> {
         let may_go_on = |lease: &&Lease| lease.kind.goes_on && !self.lines.is_empty();
         let lease = self.leases.get(id).filter(may_go_on)?;
@@ -104,7 +104,7 @@ impl Machine {
         (self.is_reached(lease) && !self.is_due_elsewhere(lease, now)).then_some(next)
     }
 
-    /// The next one in this process has the lease as it is, and no server is asked: see [`crate::policy::Relay`].
+    /// The next request of this process gets the lease as it is, without a command: see [`crate::policy::Relay`].
     fn pass_on(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
         let lease = self.leases.get(id).filter(|lease| !lease.is_looked_for())?;
         let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
@@ -125,7 +125,7 @@ impl Machine {
         (next.asked_at, next.granted_at) = (asked_at, now);
         (next.votes, next.said) = answers;
         next.phase = Phase::Granted(LeaseState::Held { until: passed.until });
-        // There is one lease that is held, as before: it is not counted again.
+        // One lease is held, as before: it is not counted again.
         (next.token, next.relay) = (passed.token.unwrap_or(0), relay);
         let due = renew_at(asked_at, ttl).min(until);
         self.plan(next_id, due.max(now));
@@ -134,11 +134,11 @@ impl Machine {
         Some(())
     }
 
-    /// The next one in this process asks in the holder's place: servers take the lock from the one and give it to the other in
-    /// one step. What the holder may have yet is given back behind that, on the same connections.
+    /// The next request of this process replaces the holder: servers pass the lock from one to the other in
+    /// one step. What the holder may still have is released after that, on the same connections.
     fn hand_over(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
         let lease = self.leases.get(id).filter(|lease| lease.rest_ms(now).is_none())?;
-        // In a grace the next one asks for nothing new.
+        // In a grace the next one must not request a lock.
         if lease.is_alone() && self.links[lease.link(0)].grace_left(now).is_some() {
             return None;
         }
@@ -153,7 +153,7 @@ impl Machine {
         Some(())
     }
 
-    /// Whether a quorum has its key, on connections that are there.
+    /// Whether a quorum has its key, on connections that are up.
     fn is_reached(&self, lease: &Lease) -> bool {
         let has = |replica: &&Replica| {
             let link = &self.links[usize::from(replica.link)];
@@ -163,14 +163,14 @@ impl Machine {
         lease.quorum(self.settings.quorum).verdict(count, 0) == Verdict::Won
     }
 
-    /// Whether others are known to wait for the lock before the next one of this process, and a hand-over by the only
-    /// server costs little beside the hold.
+    /// Whether other clients are known to stand before the next request of this process, and a hand-over by the only
+    /// server costs little compared with the hold.
     fn is_due_elsewhere(&self, lease: &Lease, now: Moment) -> bool {
         let is_short = Relay::is_short(now.since(lease.granted_at));
         !is_short && lease.is_alone() && self.lines.has_others_before(&lease.names, now)
     }
 
-    /// Nobody uses the name any more. What servers may have is given back. Whether the lock went on within this process.
+    /// The handle has ended: releases what servers may have. Returns whether the lock went on within this process.
     pub(crate) fn forget(&mut self, id: LeaseId, now: Moment) -> bool {
         if self.leases.get(id).is_some_and(Lease::is_held) {
             self.release(id, now);
@@ -191,7 +191,7 @@ impl Machine {
         end == Some(End::HandedOver)
     }
 
-    /// An attempt failed, and its request goes on: what it may have left is a lease by itself from here on.
+    /// An attempt failed, and its request goes on: what the attempt may have left becomes a lease of its own, to be released.
     pub(super) fn give_back_aside(&mut self, id: LeaseId, now: Moment) {
         self.leave_queue(id, now);
         let is_by_slots = self.is_by_slots();
@@ -203,13 +203,13 @@ impl Machine {
             lease.entry = None;
             return;
         }
-        // A late answer to this owner's question is none to what another owner of the lease has asked.
+        // A late answer to this owner does not count for the next owner of the lease.
         lease.round += 1;
-        // Of as many servers, on the same links.
+        // For the same number of servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
         let fresh = spare.unwrap_or_else(|| lease.replicas.iter().map(Replica::fresh).collect());
         let replicas = std::mem::replace(&mut lease.replicas, fresh);
-        // For a report.
+        // For the report.
         lease.has_met(&replicas);
         let options = Options { is_renewed: false, ..lease.another_attempt() };
         let (entry, asked_at) = (lease.entry.take(), lease.asked_at);
@@ -221,14 +221,14 @@ impl Machine {
         self.give_back(aside, now);
     }
 
-    /// Sends releases to all servers that may have something, or has that be done later.
+    /// Sends releases to all servers that may have something, now or later.
     pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         lease.votes = Votes::default();
         lease.said.clear();
-        // A late answer to a question is none to the release, nor is one to another release.
+        // A late answer to an earlier command, or to another release, does not count for this release.
         lease.round += 1;
         let until = pointless_at(lease, settings);
         let mut is_owed = false;
@@ -239,7 +239,7 @@ impl Machine {
                 Has::Owed => is_owed = true,
                 Has::Nothing | Has::Releasing => {}
                 Has::Asked if !rules::may_be_granted() => replica.has = Has::Nothing,
-                // On the connection of the question, the answer to the release says what became of both.
+                // On the connection of the request, the answer to the release settles both.
                 has if link.is_ready() && link.generation == replica.generation => {
                     let is_doubtful = replica.doubt == Doubt::Question || has == Has::Perhaps;
                     if matches!(has, Has::Asked | Has::Perhaps) {
@@ -249,9 +249,9 @@ impl Machine {
                     lease.votes.asked |= 1 << at;
                     let mut doubt = Redelivery::new(until, true);
                     (replica.due, replica.redelivery) = match has {
-                        // A question on an earlier connection may arrive after it.
+                        // A request on an earlier connection may arrive after it.
                         _ if is_doubtful => doubt.was_sent(now).unzip(),
-                        // Where the connection ends before, the question may arrive without the release.
+                        // If the connection ends before, the request may arrive without the release.
                         Has::Asked => (None, Some(doubt)),
                         _ => (None, None),
                     };
@@ -276,13 +276,13 @@ impl Machine {
         }
     }
 
-    /// Sends what is owed and due.
+    /// Sends the releases that are owed and due.
     pub(super) fn give_back_again(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         let until = pointless_at(lease, settings);
-        // What is under way by then is over with its answer, or with its connection.
+        // A release that is under way then ends with its answer, or with its connection.
         let mut next = if now < until { until } else { NEVER };
         for at in 0..lease.replicas.len() {
             let link = &mut links[lease.link(at)];
@@ -293,7 +293,7 @@ impl Machine {
             if now >= until {
                 replica.has = Has::Nothing;
             } else if !link.is_ready() {
-                // Where none is due, it waits already.
+                // If none is due, it waits already.
                 link.owed.extend(replica.due.take().map(|_| id));
             } else if replica.due.is_none_or(|due| due <= now) {
                 let again = replica.redelivery.as_mut().and_then(|it| it.was_sent(now));
@@ -311,7 +311,7 @@ impl Machine {
         self.end_if_clear(id);
     }
 
-    /// One server has answered a release; `is_over` where its connection ended before.
+    /// One server has answered a release; `is_over` if its connection ended before.
     pub(super) fn given_back(
         &mut self,
         id: LeaseId,
@@ -337,7 +337,7 @@ impl Machine {
                 } else {
                     lease.votes.denied |= bit;
                 }
-                // What is doubtful goes out once more.
+                // In doubt, the release goes out once more.
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }
@@ -347,7 +347,7 @@ impl Machine {
                 let random = settings.random;
                 let due = match (is_over, replica.due) {
                     (true, _) => now,
-                    // What is doubtful stays so: the question was put on another connection.
+                    // The doubt stays, because the request went out on another connection.
                     (false, Some(_)) => redelivery.after_refusal_elsewhere(now, random()),
                     (false, None) => redelivery.after_refusal(now, random()),
                 };
@@ -365,14 +365,14 @@ impl Machine {
         self.end_if_clear(id);
     }
 
-    /// What the answers to the holder's release come to.
+    /// Judges the answers to the holder's release.
     fn judge_release(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id) else { return };
         let (quorum, servers) = (lease.quorum(self.settings.quorum), lease.replicas.len());
         let Votes { asked, granted, denied, failed, .. } = lease.votes;
         match lease.state() {
             Some(LeaseState::Releasing) => {}
-            // Whatever they answer.
+            // Whatever the servers answer.
             Some(LeaseState::Lost(why)) if asked & !lease.votes.answered() == 0 => {
                 return self.ends(id, End::Lost(why), now);
             }
@@ -403,7 +403,7 @@ impl Machine {
         self.wake(id);
     }
 
-    /// What came of a release. Once this is ready, there is nothing left but to forget the lease.
+    /// The result of a release. Once this is ready, the lease is only to be forgotten.
     pub(crate) fn poll_release(&mut self, id: LeaseId, context: &Context<'_>) -> Poll<End> {
         let lease = self.leases.get_mut(id).expect("nobody has forgotten it");
         if let Some(end) = lease.end {
@@ -413,7 +413,7 @@ impl Machine {
         Poll::Pending
     }
 
-    /// Forgets a lease that was released, if no server has anything of it; whether it does.
+    /// Forgets a released lease if no server has anything of it; returns whether it does.
     pub(crate) fn forget_clear(&mut self, id: LeaseId) -> bool {
         let is_clear = self.leases.get(id).is_some_and(|lease| !lease.is_exposed());
         if is_clear {
@@ -449,18 +449,17 @@ impl Machine {
     }
 }
 
-/// From when on no server can have anything of it.
+/// When no server can have anything of it any more.
 #[inline(never)]
 fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
     lease.asked_at.after(lease.key_life() + settings.flight_max)
 }
 
-/// Of a link that has no connection: this many dials in a row have led to nothing, the one of a connection that ended
-/// at once among them.
+/// After this number of failed dials in a row a link counts as away; a connection that ended at once is one of these.
 const DIALS_UNTIL_AWAY: u32 = 2;
 
 impl Machine {
-    /// Refuses all that wait and all that come, and ends and gives back all that is held; which that is.
+    /// Refuses all waiting and new requests, and ends and releases all held leases; returns these.
     pub(crate) fn shut_down(&mut self, now: Moment) -> Vec<(LeaseId, String)> {
         let ids = self.close(Refusal::ShutDown, now);
         let mut ended = Vec::new();
@@ -482,8 +481,8 @@ impl Machine {
         ended
     }
 
-    /// Nobody drives the machine any more, and no reply is read: each caller that waits for one is told so. What is given back from
-    /// here on is still to be sent.
+    /// The driver has ended, and no reply is read any more: each caller that waits for one is told so. Later releases are still
+    /// to be sent.
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
         self.is_undriven = true;
         #[cfg(any(test, feature = "replicas"))]
@@ -499,14 +498,14 @@ impl Machine {
         }
     }
 
-    /// Refuses all that wait and all that come; all leases that there are.
+    /// Refuses all waiting and new requests; returns all leases.
     fn close(&mut self, why: Refusal, now: Moment) -> Vec<LeaseId> {
-        // What was shut down stays so.
+        // A shutdown stays the reason.
         if self.closed != Some(Refusal::ShutDown) {
             self.closed = Some(why);
         }
         self.tell_callers(Happening::Closed, now);
-        // Nobody is called when another ends.
+        // No waiter is called when another ends.
         self.lines.clear();
         let ids = self.all(&|_, _| true);
         for &id in &ids {
@@ -522,7 +521,7 @@ impl Machine {
         ids
     }
 
-    /// Ready once everything is given back that can be waited for.
+    /// Ready once all releases that can be waited for are answered.
     pub(crate) fn poll_shut_down(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.leases.iter().all(|(_, lease)| self.is_settled(lease)) {
             return Poll::Ready(());
@@ -531,8 +530,8 @@ impl Machine {
         Poll::Pending
     }
 
-    /// The leases whose locks may still be locked, with the locks' names: too few servers have said that they are free, or
-    /// have had the key for as long as it lives.
+    /// The leases whose locks may still be locked, with the locks' names: too few servers have confirmed the release, or have
+    /// certainly let the key expire.
     pub(crate) fn unreleased(&self, now: Moment) -> impl Iterator<Item = (LeaseId, String)> {
         let left = self.leases.iter().filter(move |(_, lease)| !self.is_free(lease, now));
         left.map(|(id, lease)| (id, lease.title()))
@@ -563,7 +562,7 @@ impl Lease {
         names.join(", ")
     }
 
-    /// Whether some server has been sent no release.
+    /// Whether a server that may have something was sent no release.
     pub(super) fn is_kept(&self) -> bool {
         let is_kept = |has| matches!(has, Has::Asked | Has::Key | Has::Perhaps);
         self.replicas.iter().any(|replica| is_kept(replica.has))
@@ -574,9 +573,9 @@ impl Lease {
         self.said.iter().any(|(it, kept)| *it == at && kept.is_denial())
     }
 
-    /// Whether its key has ended by itself at a server that was not told of its release: each question and each extension
-    /// was answered within this silence, or never left. What arrives late may make the key or let it live for longer, as
-    /// may a release that keeps the lock for a while: then nothing is known until no server can have anything.
+    /// Whether its key has certainly expired at a server that got no release: each acquire and each extension
+    /// was answered within this silence, or never sent. A late command may create the key or extend its life, as
+    /// may a release that keeps the lock for a while: then this is unknown until no server can have anything.
     fn has_ended_at(&self, at: usize, silence: Duration, now: Moment) -> bool {
         let (replica, life) = (&self.replicas[at], self.key_life());
         let set_at = self.asked_at.after(silence).max(replica.answered_at);
@@ -584,7 +583,7 @@ impl Lease {
         is_certain && self.bounded.is_none() && now > set_at.after(life + drift(life))
     }
 
-    /// Whether a server has nothing of its owner. Where that was in doubt, it is told once more later.
+    /// Whether a server has nothing of its owner. If that was in doubt, it gets the release once more later.
     fn is_clear_at(&self, at: usize) -> bool {
         let is_answered = (self.votes.granted | self.votes.denied) & 1 << at != 0;
         match self.replicas[at].has {

@@ -18,51 +18,51 @@ pub(crate) struct ServerAnswer<'a> {
     /// The server's link.
     pub(crate) link: usize,
     pub(crate) said: Said<'a>,
-    /// From before the first byte of the question was written until its reply was read.
+    /// From before the first byte of the command was written until its reply was read.
     pub(crate) round_trip: Option<Duration>,
 }
 
 pub(crate) enum Said<'a> {
     Granted,
-    /// More than that, or something else.
+    /// An answer other than a plain grant.
     Kept(&'a Kept),
     Refused(&'a [u8]),
     /// It has not answered yet.
     Pending,
-    /// The answer did not come in this time. The first of its connection took as long as the second, where it was waited for
-    /// as long as a command may take.
+    /// The answer did not come within the first time. If that was a whole command timeout, the second is how long the first
+    /// reply of the connection took.
     Late(Duration, Duration),
-    /// The connection ended before the answer; and why, where there is no other yet.
+    /// The connection ended before the answer; and why, if there is no other connection yet.
     Unknown(Option<&'a Fault>),
-    /// It was not asked: it may vote in this time.
+    /// Not asked: it may vote after this time.
     Quarantined(Duration),
-    /// It was not asked: it may vote in this time, when all clients have left the server before it.
+    /// Not asked: it may vote after this time, when all clients have left the former server.
     Settling(Duration),
-    /// It was not asked: it is the primary for the first time, and may have forgotten leases that run for the second.
+    /// Not asked: it has been the primary for the first time, and may have forgotten leases that last for the second.
     #[cfg(any(test, feature = "grace"))]
     Graced(Duration, Duration),
-    /// It was not asked: why it does not say since when it is the primary.
+    /// Not asked: why it does not say since when it is the primary.
     #[cfg(any(test, feature = "grace"))]
     Reignless(&'a [u8]),
-    /// It was not asked, nor is it in this time: it has not answered before.
+    /// Not asked for this time, because it did not answer before.
     LeftOut(Duration),
-    /// It was not asked: it has no connection, and why not.
+    /// Not asked: it has no connection, and why not.
     Unreached(Option<&'a Fault>),
 }
 
-/// Whether an error says that the key is of something else.
+/// Whether an error says that the key is no lock.
 pub(super) fn is_no_lock(text: &[u8]) -> bool {
     Code::of_bytes(text) == Code::WrongType
 }
 
 impl Lease {
-    /// What the server at this place says is known of it from here on.
+    /// Keeps the answer of the server at this index.
     fn keep(&mut self, at: usize, kept: Kept) {
         self.said.retain(|(known, _)| *known != at);
         self.said.push((at, kept));
     }
 
-    /// Whether it was granted, and the last question is its release.
+    /// Whether it was granted, and its last command is the release.
     fn is_given_back(&self) -> bool {
         let is_over = self.state().is_some_and(|state| !state.is_held());
         is_over || self.phase == Phase::GivingBack
@@ -84,7 +84,7 @@ impl Lease {
 }
 
 impl Machine {
-    /// Keeps what a server said that is more than a grant: the request may end by it, or another behind it in its line.
+    /// Keeps an answer other than a plain grant, for the error of this request, or of another one behind it in line.
     pub(super) fn keep_said(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.round == round && lease.phase == Phase::Asking {
@@ -92,8 +92,8 @@ impl Machine {
         }
     }
 
-    /// The server said of a plain lock that another holds it, and not which: it is asked, where the request may end by
-    /// that. The vote counts once it has answered.
+    /// The server refused a plain lock without naming the holder: asks for the holder, if the request may end by this
+    /// refusal. The vote counts after the answer.
     pub(super) fn asks_holder(
         &mut self,
         id: LeaseId,
@@ -119,7 +119,7 @@ impl Machine {
         true
     }
 
-    /// What it has said to that; where it did not, it had refused anyway.
+    /// Takes the answer about the holder; without one, the refusal counts alone.
     pub(super) fn holder_is_said(
         &mut self,
         id: LeaseId,
@@ -145,7 +145,7 @@ impl Machine {
         let left = if let Some(Frame::Integer(left)) = reply { Some(*left) } else { None };
         match (&mut *kept, left) {
             (Kept::Held(_, pttl), Some(left)) => *pttl = left,
-            // Nobody knows that it has no expiry.
+            // Whether it has an expiry is unknown.
             (Kept::Held(..), None) => *kept = Kept::Taken,
             _ => {}
         }
@@ -159,26 +159,26 @@ impl Machine {
         self.voted(id, at, round, answer, reply.is_some(), now);
     }
 
-    /// As above, of the server in whose queue the request waits.
+    /// As above, for the server in whose queue the request waits.
     pub(super) fn keep_said_to_entry(&mut self, id: LeaseId, reply: &Frame, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Some(entry) = &lease.entry else { return };
         let (at, kept) = (entry.at, Kept::of(reply));
         lease.replicas[at].answered_at = now;
-        // That an owner is there no more is no answer to what the user has asked.
+        // A missing owner is no answer for the user.
         if !matches!(kept, Kept::Unexpected | Kept::NotOwned) {
             lease.keep(at, kept);
         }
     }
 
-    /// Keeps why a server extended nothing, or gave nothing back.
+    /// Keeps why a server extended or released nothing.
     pub(super) fn keep_refusal(&mut self, id: LeaseId, at: usize, round: u32, reply: &Frame) {
         if let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) {
             lease.keep(at, Kept::of(reply));
         }
     }
 
-    /// How long the first server took for its last answer to a question.
+    /// How long the first server took for its last answer.
     pub(crate) fn round_trip(&self, id: LeaseId) -> Option<Duration> {
         let lease = self.leases.get(id)?;
         let at = lease.replicas[0].answered_at;
@@ -200,13 +200,13 @@ impl Machine {
         let (said, link) = (self.said(lease, at, now), lease.link(at));
         let at = lease.replicas[at].answered_at;
         let is_answer = matches!(said, Said::Granted | Said::Kept(_) | Said::Refused(_));
-        // While a request waits at one server, what others said before stands.
+        // While a request waits at one server, earlier answers of the others stand.
         let is_answer = is_answer && at >= lease.asked_at && !lease.is_given_back();
         let round_trip = is_answer.then(|| at.since(lease.asked_at));
         ServerAnswer { link, said, round_trip }
     }
 
-    /// Those that have no connection, and why.
+    /// The servers without a connection, and why.
     pub(crate) fn unmet(&self) -> impl Iterator<Item = ServerAnswer<'_>> {
         let unmet = self.links.iter().enumerate().filter(|(_, link)| !link.is_ready());
         unmet.map(|(link, it)| {
@@ -240,7 +240,7 @@ impl Machine {
             None if votes.asked & bit != 0 => {
                 let is_there = link.is_ready() && link.generation == lease.replicas[at].generation;
                 let timeout = self.settings.timeout;
-                // A release has a limit of its own, and no time is kept of when it was asked for.
+                // A release has a limit of its own; the time of its request is not kept.
                 let within = match lease.is_given_back() {
                     true => timeout.saturating_sub(lease.late_at.since(now)),
                     false => now.since(lease.asked_at),
@@ -262,7 +262,7 @@ impl Machine {
                 }
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
-                // It has waited for what was sent before.
+                // It has waited behind earlier bytes.
                 None if lease.is_alone() => Said::Late(now.since(lease.asked_at), Duration::ZERO),
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),
                 _ => Said::Unreached(link.fault.as_ref()),

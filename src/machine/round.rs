@@ -17,11 +17,11 @@ use super::rules;
 use super::talk::What;
 use crate::policy::{Ballot, Failing, Moment, Relay, Tally, VoteReply, late_within};
 
-/// The part of the timeout for which the first server is waited for.
+/// The part of the timeout that the first server has.
 const FIRST_SHARE: u32 = 4;
 
 impl Machine {
-    /// One round: all servers that serve are asked.
+    /// Begins a round: all servers that serve are asked.
     pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
         let first = self.asks_first(id, now);
         let Self { leases, lines, .. } = self;
@@ -42,7 +42,7 @@ impl Machine {
         self.put(id, now);
     }
 
-    /// Puts the question of this round to those of which none is asked later.
+    /// Sends the command of this round to all servers but those that are asked later.
     pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
         let unsure = self.must_look(id, now);
         let Self { links, leases, settings, lines, command, .. } = self;
@@ -50,8 +50,8 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let is_alone = lease.is_alone();
         let mut is_wanted = false;
-        // A quorum goes on without a server that has no connection; one that has to grant is waited for, unless the request
-        // does not wait, and the server was dialled in vain: then it is told why at once.
+        // A quorum goes on without a server that has no connection. A server that has to grant is waited for; but a request
+        // that does not wait is told at once if the dial has failed.
         let is_awaited = |link: &usize| {
             let link = &links[*link];
             (!link.is_ready() || link.is_full()) && (lease.waits() || !link.is_down)
@@ -78,7 +78,7 @@ impl Machine {
             if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
                 unreached |= 1 << at;
             }
-            // An owner asks no server on a second connection: what it said on the first may come behind that.
+            // An owner asks no server on a second connection: its command on the first may arrive after that.
             let replica = &mut lease.replicas[at];
             let is_elsewhere = replica.has != Has::Nothing && replica.generation != link.generation;
             let elsewhere = is_elsewhere.then_some(Failing::Otherwise);
@@ -91,8 +91,7 @@ impl Machine {
                 continue;
             }
             lease.votes.asked |= 1 << at;
-            // What the owner has already, or is given by a question before, stays, whatever the server says of a later
-            // proposal.
+            // What the owner has already, or gets by an earlier command, stays, whatever the answer to a later proposal.
             let is_first = replica.has == Has::Nothing;
             replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
             replica.generation = link.generation;
@@ -100,13 +99,13 @@ impl Machine {
             {
                 replica.steps = super::drawn::Steps::default();
             }
-            // Else it is read behind a refusal.
+            // Otherwise the lock is read after a refusal.
             if has_waited && lease.kind.means().read_the_lock && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;
             }
             lease.ask(What::Acquire, (id, at), link, command, &settings.scripts, now);
         }
-        // The others can do without one that is asked before them.
+        // The others can do without the server that is asked first.
         let is_first = !lease.kind.is_exclusive() && lease.votes.later != 0;
         let patience = if is_first { FIRST_SHARE } else { 1 };
         let late_at = lease.asked_at.after(settings.timeout / patience);
@@ -122,8 +121,8 @@ impl Machine {
         }
     }
 
-    /// The server that is asked first in the first round of an attempt; none where all are asked at once: by one whose turn
-    /// it is, or in the place of one that waits, or of one that has something.
+    /// The server that is asked first in the first round of an attempt. None if all are asked at once: by an owner in its
+    /// turn, by a scout, or to replace a holder.
     fn asks_first(&self, id: LeaseId, now: Moment) -> Option<usize> {
         let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive())?;
         let is_led = lease.bid.ballot().is_some_and(Ballot::is_outbid);
@@ -131,7 +130,7 @@ impl Machine {
         if asks_all || self.is_alone() { None } else { self.leader(id, now) }
     }
 
-    /// Once a server has granted, all others are asked; and the next one where those before have failed.
+    /// Once a server has granted, asks all others; if those before have failed, the next one.
     pub(super) fn go_on_asking(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id) else { return };
         let Votes { asked, granted, later, .. } = lease.votes;
@@ -147,9 +146,9 @@ impl Machine {
 }
 
 impl Link {
-    /// Why no vote is asked of it in an attempt.
+    /// Why an attempt does not ask it.
     pub(super) fn left_out(&mut self, now: Moment, random: fn() -> u64) -> Option<Failing> {
-        // Randomness may be a system call.
+        // Random bits may cost a system call.
         let is_closed = self.breaker.is_closed();
         let is_admitted = is_closed || self.breaker.admit(now, random());
         (!is_admitted).then_some(Failing::Otherwise)
@@ -157,12 +156,12 @@ impl Link {
 }
 
 impl Machine {
-    /// For how long no attempt asks a server; zero where the next one does to find out, none where all do.
+    /// For how long no attempt asks a server; zero if the next attempt tests it, none if all ask it.
     pub(crate) fn is_left_out_for(&self, server: usize, now: Moment) -> Option<Duration> {
         self.links[server].breaker.opens_in(now)
     }
 
-    /// A server has answered an attempt, or met a new connection, whatever it said.
+    /// A server has answered an attempt, with any answer, or has a new connection.
     pub(super) fn note_answer(&mut self, server: usize) {
         let breaker = &mut self.links[server].breaker;
         let was_closed = breaker.is_closed();
