@@ -24,15 +24,14 @@ use crate::names::Names;
 use crate::policy::fitness::Unfit;
 use crate::policy::{Code, Moment};
 
-/// Time for which a server without slots keeps its connection once a slot that moves has sent a question there, where its
-/// leases are renewed, and no map says so.
+/// How long a server without slots keeps its connection after a redirect to it: a slot that moves may have leases there
+/// before a map says so.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// Time without an answer of a known node, before others have taken the place of all: longer than most failovers.
+/// Time without an answer of a known node until all nodes count as replaced: longer than most failovers.
 const OTHERS_AFTER: Duration = Duration::from_secs(60);
 
 impl Machine {
-    /// Keys are served by slots, from the beginning on. Until there is a map, each is asked for at the first link that is
-    /// ready.
+    /// Turns routing by slots on, at the beginning. Until there is a map, each key is requested at the first ready link.
     pub(crate) fn routes_by(&mut self, routing: Routing) {
         let links = vec![UNKNOWN; SLOTS];
         self.command.slot_of = Some(routing.slot_of);
@@ -46,11 +45,11 @@ impl Machine {
         }));
     }
 
-    /// A server is met that names these. Whether others have taken the place of all.
+    /// Checks a server that names these nodes. Returns whether all known nodes were replaced.
     ///
     /// # Errors
     ///
-    /// None of them is known: a server that is no node, or one of another Cluster, has come to the address of one, and would
+    /// None of them is known: at a node's address is a server that is no node, or one of another Cluster, which would
     /// serve all slots.
     pub(super) fn check_node(&mut self, named: Nodes) -> Result<bool, Fault> {
         let Some(routes) = &mut self.routes else { return Ok(false) };
@@ -65,7 +64,8 @@ impl Machine {
         Ok(routes.is_anew)
     }
 
-    /// Whether these are the nodes, as a server says that may be none: one is known, or none that is has answered for long.
+    /// Whether to believe these nodes of a server that may be none itself: one is known, or no known node has answered for
+    /// long.
     pub(crate) fn are_nodes(&mut self, named: &[NodeId], now: Moment) -> bool {
         let is_met = self.links.iter().any(Link::is_ready);
         let Some(routes) = &mut self.routes else { return true };
@@ -87,7 +87,7 @@ impl Machine {
         self.routes.as_ref().is_some_and(|routes| routes.is_known)
     }
 
-    /// How many links there are: it only grows.
+    /// The number of links, which only grows.
     pub(crate) fn links(&self) -> usize {
         self.links.len()
     }
@@ -136,11 +136,10 @@ impl Machine {
         }
         let is_another = links != routes.links;
         (routes.links, routes.is_known) = (links, true);
-        // Also by a map that says nothing new: some have come to know of their slots by what one of them was told, and some
-        // had an answer to wait for.
+        // Also by an unchanged map: some leases have moved by a redirect, and some were waiting for a reply.
         self.lead_leases(is_another, now);
         if is_another {
-            // Nobody has told what has become of keys on their way. What is held there is renewed.
+            // No server has told of changes to keys that moved. Leases there are renewed.
             self.tell_callers(Happening::Changed(None), now);
             self.first_may_ask(None, now);
             self.looks_anew(now);
@@ -152,7 +151,7 @@ impl Machine {
         }
     }
 
-    /// The link to the server at this address, which is dialled from now on; none where there are too many.
+    /// The link to the server at this address, which is dialled from now on; none if there are too many links.
     fn link_at(&mut self, address: &str, now: Moment) -> Option<usize> {
         let known = self.links.iter().position(|link| *link.address == *address);
         let at = known.or_else(|| self.links.iter().position(Link::is_let_go));
@@ -170,7 +169,7 @@ impl Machine {
         Some(at)
     }
 
-    /// Whether a lease has something to do with a server, or something is asked there.
+    /// Whether a lease or a call uses a server.
     pub(crate) fn is_wanted(&mut self, at: usize) -> bool {
         let is_there = |lease: &Lease| lease.at_link(at).next().is_some();
         let is_called = self.calls.all().any(|(_, call)| call.waits_at(at));
@@ -179,7 +178,7 @@ impl Machine {
         is_asked || self.leases.iter().any(|(_, it)| is_there(it))
     }
 
-    /// A server that has no slot gets no connection any more, unless something is asked there, or was lately.
+    /// Closes the connection to a server without slots, unless it is used, or was lately.
     fn let_go(&mut self, at: usize, now: Moment) {
         let is_kept = |sent_at: Moment| now.since(sent_at) < KEPT_FOR;
         let is_kept = self.links[at].sent_here_at.is_some_and(is_kept);
@@ -188,14 +187,13 @@ impl Machine {
         }
         self.end_link(at, Fault::Closed, now);
         let link = &mut self.links[at];
-        // What was owed there has gone with its slot.
+        // Releases that were owed there have moved with the slot.
         link.owed.clear();
         link.state = State::Down { dial_at: NEVER, soonest: NEVER };
         self.tell_callers(Happening::Tried(at), now);
     }
 
-    /// Leases are asked about where their slots are now. What was sent elsewhere in this round knows better than a map that
-    /// says nothing new.
+    /// Leads leases to the servers that have their slots now. A redirect of this round is newer than an unchanged map.
     fn lead_leases(&mut self, is_another: bool, now: Moment) {
         for id in self.all(&|_, _| true) {
             let Some(lease) = self.leases.get(id) else { continue };
@@ -214,7 +212,7 @@ impl Machine {
         self.renew_all(now);
     }
 
-    /// Whether the reply to what was asked there last is still to come.
+    /// Whether the reply to the last command there is still to come.
     fn is_settling_at(&self, lease: &Lease, at: usize) -> bool {
         let (replica, link) = (&lease.replicas[at], &self.links[lease.link(at)]);
         let is_there = link.is_ready() && link.generation == replica.generation;
@@ -254,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// The link to the server of a slot; where none is known, one that serves.
+    /// The link to the server of a slot; if none is known, one that serves.
     pub(crate) fn link_of_slot(&self, slot: u16) -> usize {
         let known = self.routes.as_ref().map_or(UNKNOWN, |routes| routes.links[usize::from(slot)]);
         let any = || self.links.iter().position(Link::is_ready).unwrap_or(0);
@@ -267,7 +265,7 @@ impl Machine {
         self.link_of_slot(slot)
     }
 
-    /// The replicas of a lease, one for each slot; none where keys are not served by slots.
+    /// The replicas of a lease, one for each slot; none without slots.
     pub(super) fn routed(
         &self,
         kind: &Kind,
@@ -301,7 +299,7 @@ impl Machine {
         }
     }
 
-    /// A server has not run a command, as it has not all of its keys; whether the command went out again.
+    /// A server has not run a command because it lacks some of its keys; returns whether the command was sent again.
     pub(super) fn follow(&mut self, server: usize, reply: &Reply, code: Code, now: Moment) -> bool {
         match (code, reply.to) {
             (Code::Apart, To::Lease { id, at, round, what }) => {
@@ -313,13 +311,13 @@ impl Machine {
         let redirect = self.routes.as_ref().map(|routes| routes.routing.redirect);
         let read = |text: &Bytes| redirect.and_then(|it| it(text, &self.links[server].address));
         let redirect = reply.frame.error().and_then(read);
-        // A slot that moves is in the map where it was.
+        // In the map a moving slot stays where it was.
         if redirect.as_ref().is_none_or(|redirect| redirect.is_lasting) {
             self.effects.push(Effect::Demoted(server));
         }
         let Some(Redirect { slot, to, is_lasting }) = redirect else { return false };
         let Some(to) = self.link_at(&to, now) else { return false };
-        // Its name leads to another server by now.
+        // The name leads to another server by now.
         if is_lasting && to == server {
             self.leave_later(server, now);
             return false;
@@ -332,7 +330,7 @@ impl Machine {
         }
         let link = &mut self.links[to];
         link.sent_here_at = if is_lasting { link.sent_here_at } else { Some(now) };
-        // Wherever it comes from, no lock is asked for at a server that may not vote.
+        // No redirect leads a lock's request to a server that may not vote.
         let is_lock = matches!(reply.to, To::Lease { what: What::Acquire, .. });
         let is_barred = is_lock && link.is_ready() && !link.may_grant(now);
         if !is_lasting {
@@ -345,8 +343,8 @@ impl Machine {
         let form = link.talk.form;
         if link.is_ready() && !is_lasting && !is_barred {
             link.talk.command(&[b"ASKING"], To::Asking, now);
-            // Where the server lacks the script, a second question would lack the `ASKING`, and a command that loads it
-            // before would use that up.
+            // By `EVAL`: if the server lacked the script, a repeated command would lack the `ASKING`, and a command that loads
+            // it first would use the `ASKING` up.
             let its = if form == Form::Loaded { Form::Digest } else { form.max(Form::Whole) };
             (link.is_asking, link.talk.form) = (true, its);
         }
@@ -366,7 +364,7 @@ impl Machine {
         is_asked
     }
 
-    /// Puts a question of a lease to another server, once that is there.
+    /// Sends a command of a lease to another server, once that is connected.
     fn ask_there(
         &mut self,
         (id, at): (LeaseId, usize),
@@ -380,11 +378,11 @@ impl Machine {
         };
         let link = &mut links[to];
         let replica = &mut lease.replicas[at];
-        // Nobody is told anything by a server that does not serve the slot yet.
+        // A server that does not serve the slot yet pushes nothing.
         replica.routed.is_apart |= !is_lasting;
         let may_detour = what != What::Wait && !is_barred && replica.routed.may_detour(round);
         if !may_detour {
-            // What is asked next begins there.
+            // The next command begins there.
             replica.link = if is_lasting { number(to) } else { replica.link };
             replica.routed.detours = (0, 0);
             return false;
@@ -393,7 +391,7 @@ impl Machine {
         if link.is_ready() {
             replica.generation = link.generation;
             let is_asked = self.repeat((id, at), round, what, now);
-            // Sent elsewhere once, it leaves its slot where that was.
+            // A redirect of one command leaves the slot where it was.
             if let Some(lease) = self.leases.get_mut(id).filter(|_| !is_lasting) {
                 lease.replicas[at].link = from;
             }
@@ -401,7 +399,7 @@ impl Machine {
         }
         match what {
             What::Acquire if lease.phase == Phase::Asking => {
-                // The server that was asked has done nothing of it.
+                // The redirecting server did nothing.
                 replica.has = if replica.has == Has::Asked { Has::Nothing } else { replica.has };
                 lease.votes.asked &= !(1 << at);
                 lease.votes.watched &= !(1 << at);
@@ -424,7 +422,7 @@ impl Machine {
         true
     }
 
-    /// The keys of a question are at two servers, while the slot moves: they are asked for one by one.
+    /// The keys of a command are at two servers, while the slot moves: sends it in pieces, key by key.
     fn take_apart(
         &mut self,
         (id, at): (LeaseId, usize),
@@ -449,7 +447,7 @@ impl Machine {
         self.repeat((id, at), round, what, now)
     }
 
-    /// Hears of the reply to a piece of a question; whether there are more, or that was all.
+    /// Takes the reply to a piece of a command; returns whether there are more pieces, or that was the last.
     pub(super) fn is_piece(
         &mut self,
         server: usize,
@@ -461,7 +459,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let count = lease.pieces(at, of.1, self.command.slot_of);
         let has_key = |piece: &Pieces| of.1 == What::Acquire && piece.number > 0;
-        // What a round before was in pieces for is given back since, as a whole.
+        // A command in pieces of an earlier round has been released since, as a whole.
         let is_present = lease.round == of.0;
         let replica = &mut lease.replicas[at];
         let is_it = |pieces: &Pieces| is_present && pieces.of == of;
@@ -481,7 +479,7 @@ impl Machine {
                 if has_key(&pieces) {
                     replica.has = Has::Key;
                 }
-                // Each piece has its answer, also where another server gave it: nothing may arrive late.
+                // Each piece has an answer, perhaps of another server: nothing can arrive late.
                 if reply.is_some() {
                     replica.generation = self.links[usize::from(replica.link)].generation;
                 }
@@ -505,20 +503,19 @@ impl Link {
 }
 
 impl Lease {
-    /// Whether the reply to a question at this place is still to come. A release is repeated anyway: a server that has
+    /// Whether the reply to a request at this index is still to come. A release is repeated anyway: a server that has
     /// lost its slots may never answer.
     fn is_under_way_at(&self, at: usize) -> bool {
         self.replicas[at].has == Has::Asked
     }
 
-    /// The piece of a question that is asked for, where it is in pieces.
+    /// The present piece of a command, if it is in pieces.
     pub(super) fn piece(&self, at: usize, what: What) -> Option<Pieces> {
         let pieces = self.replicas[at].routed.pieces.as_deref().copied();
         pieces.filter(|pieces| pieces.of == (self.round, what))
     }
 
-    /// Spells that piece, if there is one. A lock that is held for some time at least is given back by an extension to the
-    /// rest.
+    /// Encodes that piece, if any. A lock with a least time is released by an extension to the rest of that time.
     pub(super) fn spells_piece(
         &self,
         at: usize,
@@ -535,7 +532,7 @@ impl Lease {
         true
     }
 
-    /// How many pieces a question has.
+    /// The number of pieces of a command.
     fn pieces(&self, at: usize, what: What, slot_of: Option<fn(&[u8]) -> u16>) -> usize {
         let slot = self.replicas[at].routed.slot;
         let is_here = |key: &&[u8]| slot_of.is_some_and(|slot_of| slot_of(key) == slot);

@@ -25,15 +25,15 @@ pub(crate) enum Step {
     SetName,
     SetLibrary,
     Select,
-    /// Which nodes it knows.
+    /// The nodes that it knows.
     #[cfg(any(test, feature = "cluster"))]
     Slots,
-    /// Of this section.
+    /// One section.
     Info(&'static str),
-    /// What is said before the scripts is proved.
+    /// Proves the replies before the scripts.
     Seal,
     Load,
-    /// All is proved.
+    /// Proves all replies.
     Last,
 }
 
@@ -56,7 +56,7 @@ impl Step {
         }
     }
 
-    /// The smallest right that it needs, where servers name a larger one.
+    /// The smallest right that it needs, if servers name a larger one.
     pub(crate) fn right(self) -> Option<String> {
         match self {
             Self::Info(section) => Some(format!("+info|{section}")),
@@ -72,11 +72,11 @@ pub(super) const CLIENT_NAME: &[u8] = b"leasehold";
 /// How a connection logs in, and to which database. A password is never shown.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
-    /// None is the server's default user.
+    /// None means the server's default user.
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
-    /// Of credentials that end: from when on they count, and for how long.
+    /// Of expiring credentials: from when on they count, and for how long.
     #[cfg(any(test, feature = "credentials"))]
     pub(crate) lasts: Option<(Moment, Duration)>,
 }
@@ -106,20 +106,20 @@ impl Login {
 /// When a connection logs in again.
 #[cfg(any(test, feature = "credentials"))]
 pub(super) struct Renewal {
-    /// None while the driver asks for credentials, or the server for its answer.
+    /// None while the driver gets credentials, or the server's answer is awaited.
     pub(super) at: Option<Moment>,
-    /// Of the credentials that were sent last.
+    /// The life of the credentials that were sent last.
     pub(super) lasts: Option<(Moment, Duration)>,
     /// Tries in a row that failed.
     pub(super) failed: u32,
 }
 
-/// Of a link whose server changes.
+/// The state of a link whose server changes.
 #[cfg(any(test, feature = "sentinel"))]
 #[derive(Default)]
 pub(super) struct Succession {
     pub(super) memory: Option<Box<dyn Memory>>,
-    /// The link leads to another server since, which has still to be met, and may not vote before this.
+    /// The link leads to another server, not met yet, which may not vote before `settles_at`.
     pub(super) is_elsewhere: bool,
     pub(super) settles_at: Moment,
 }
@@ -128,14 +128,14 @@ pub(super) struct Succession {
 pub(super) struct Sighting {
     pub(super) run_id: String,
     pub(super) first_seen: Moment,
-    /// When it began at the earliest: when our connection to the run before ended.
+    /// When it began at the earliest: when our connection to the former run ended.
     pub(super) not_before: Option<Moment>,
     /// When our last connection to it ended.
     pub(super) left_at: Option<Moment>,
 }
 
 impl Sighting {
-    /// Of the run that was met at `now`, after the one that was met before; and whether it is another.
+    /// The sighting of the run that was met at `now`, after the former one; and whether it is another run.
     pub(super) fn of(met: &str, before: Option<Self>, now: Moment) -> (Self, bool) {
         let not_before = match before {
             Some(same) if same.run_id == met => return (Self { left_at: None, ..same }, false),
@@ -146,20 +146,20 @@ impl Sighting {
     }
 }
 
-/// What a server of TLS begins its answer with to a client that does not speak TLS.
+/// The first byte of a TLS server's answer to a client that does not speak TLS.
 const TLS_ALERT: u8 = 0x15;
 /// Why a connection has to end, or there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The driver could not dial; trying again does not help where that `is_lasting`.
+    /// The driver could not dial; if that `is_lasting`, another dial does not help.
     Undialled { is_lasting: bool },
     /// It was closed by the other side, or the system.
     Closed,
     /// Dial and handshake together took too long.
     Late,
-    /// The server answered what was said before the scripts, and not them.
+    /// The server answered the commands before the scripts, and not the scripts.
     HeldUp,
-    /// What came is no protocol.
+    /// The bytes are not RESP.
     Garbled(DecodeError),
     /// A reply that its command cannot have, or one too many.
     Misplaced,
@@ -167,7 +167,7 @@ pub(crate) enum Fault {
     Unsealed(Bytes),
     /// A step of the handshake was refused.
     Refused { step: Step, text: Bytes },
-    /// The server answered a step with something else than that step's reply.
+    /// The server answered a step by a reply that the step cannot have.
     Unexpected(Step),
     /// Nothing came for too long.
     Silent,
@@ -175,12 +175,12 @@ pub(crate) enum Fault {
     Unfit(Unfit),
     /// It is the same server as the one of this link.
     SameAs(usize),
-    /// The server has said that it is a replica: it is left, so that it is judged again.
+    /// The server has said that it is a replica: it is dialled again, to be judged again.
     Demoted,
 }
 
 impl Fault {
-    /// Whether it stays so until somebody changes the server or the client.
+    /// Whether it lasts until the server or the client is changed.
     pub(super) fn is_lasting(&self) -> bool {
         match self {
             Self::Refused { text, .. } | Self::Unsealed(text) => Code::of_bytes(text).is_lasting(),
@@ -192,27 +192,27 @@ impl Fault {
     }
 }
 
-/// What all channels begin with: `docs/acl.md` grants them by it.
+/// The prefix of all channels, by which `docs/acl.md` grants them.
 const PREFIX: &[u8; 10] = b"leasehold:";
 const CHANNEL_BYTES: usize = PREFIX.len() + ID_LENGTH;
 
-/// What of it a reply is about.
+/// The part of a subscription that a reply is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     OfHandOvers,
     OfKeys,
 }
 
-/// Of one connection.
+/// The pushes of one connection.
 #[derive(Clone, Copy)]
 pub(super) struct Subscription {
     channel: [u8; CHANNEL_BYTES],
     pub(super) is_asked: bool,
-    /// The server has answered to all of it.
+    /// The server has answered all its commands.
     pub(super) is_settled: bool,
     /// The server has confirmed the channel.
     pub(super) is_confirmed: bool,
-    /// The server tells of changes to keys that are read behind `CLIENT CACHING YES`.
+    /// The server tells of changes to keys that are read after `CLIENT CACHING YES`.
     pub(super) is_tracking: bool,
 }
 
@@ -225,7 +225,7 @@ impl Subscription {
         is_tracking: false,
     };
 
-    /// The server is asked to tell of hand-overs on a channel of this number.
+    /// A subscription that was asked for, with a channel of this number.
     pub(super) fn asked(id: u128) -> Self {
         let mut channel = [0; CHANNEL_BYTES];
         channel[..PREFIX.len()].copy_from_slice(PREFIX);

@@ -35,11 +35,11 @@ use super::rules;
 use super::talk::{Reply, Step, What};
 use crate::policy::{Drawn, Moment, TOKEN_MAX, number};
 
-/// As long as scripts keep a counter that is idle.
+/// As long as scripts keep an idle counter.
 const FENCE_LIFE_MS: &[u8] = b"604800000";
 const NO_NUMBER: &str =
     "FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53";
-/// Of the words that are sent, only IFEQ is not known to all servers.
+/// The error of a server without IFEQ, which all servers have but for old ones; and the advice instead.
 const NO_IFEQ: (&str, &str) = (
     "ERR syntax error",
     "ERR syntax error; without scripts a lock takes SET .. IFEQ: a server of Redis 8.4 or Valkey 8.1 or later \
@@ -47,7 +47,7 @@ const NO_IFEQ: (&str, &str) = (
 );
 
 impl Lease {
-    /// Asks for the lock, or whether the server knows how.
+    /// Requests the lock; first on a connection, tests whether the server has IFEQ.
     pub(super) fn ask_in_steps(
         &self,
         (id, at): (LeaseId, usize),
@@ -77,7 +77,7 @@ impl Lease {
         command.bytes.clear();
     }
 
-    /// Spells the question whether the lock is the owner's, which has it last for its TTL then.
+    /// Encodes the proof that the lock is the owner's, which also extends the lock to its TTL.
     fn is_its(&self, at: usize, command: &mut Command, scripts: &Scripts) {
         command.bytes.clear();
         if let Some(alone) = &self.kind.alone {
@@ -104,7 +104,7 @@ impl Lease {
         link.talk.write(&words, Place::Flag, self.to(id, at, What::Step(Step::Minted)), now);
     }
 
-    /// Whether the question of this round at this place is still to be answered.
+    /// Whether the command of this round at this index is still to be answered.
     fn is_open(&self, at: usize, round: u32) -> bool {
         let is_asked = self.phase == Phase::Asking || self.is_held();
         is_asked && self.round == round && self.votes.answered() & 1 << at == 0
@@ -112,7 +112,7 @@ impl Lease {
 }
 
 impl Means {
-    /// Values are compared whole, so that nothing is ever put behind them.
+    /// Values are compared whole, so that no mark is ever added.
     pub(crate) const STEPS: Self = Self {
         read_release: Answer::of_compared,
         know_marks: false,
@@ -122,7 +122,7 @@ impl Means {
 }
 
 impl Answer {
-    /// The reply of a `SET` that compares with the owner's value: what is no lock any more is not the owner's.
+    /// The reply of a `SET` that compares with the owner's value: a missing key is not the owner's.
     pub(crate) fn of_compared(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Simple(_) => Some(Self::Granted(None)),
@@ -133,7 +133,7 @@ impl Answer {
 }
 
 impl Machine {
-    /// A server has let the owner in; whether a token has to be minted before that counts.
+    /// A server has given the owner the lock; returns whether that counts only with a token.
     pub(super) fn is_taken(
         &mut self,
         id: LeaseId,
@@ -171,7 +171,7 @@ impl Machine {
         };
         let replica = &mut lease.replicas[at];
         let steps = &mut replica.steps;
-        // Else the refusal says it all.
+        // Otherwise the refusal is enough.
         let is_on = steps.is_taken || replica.has == Has::Perhaps || step == Step::Compares;
         let Some(reply) = reply.filter(|_| is_on) else {
             if is_on {
@@ -185,7 +185,7 @@ impl Machine {
         let value = reply.frame.value();
         match (step, value) {
             (Step::Compares, _) => {
-                // On this connection the owner has asked for nothing else.
+                // The owner's first request on this connection.
                 replica.has = Has::Asked;
                 self.repeat((id, at), round, What::Acquire, now);
             }
@@ -223,7 +223,7 @@ impl Machine {
         self.voted(id, at, round, answer, true, now);
     }
 
-    /// An error in the place of a step: what was taken before is there.
+    /// An error instead of a step: an earlier step may have taken the lock.
     fn is_refused_a_step(
         &mut self,
         id: LeaseId,
@@ -246,7 +246,7 @@ impl Machine {
         self.voted(id, at, round, answer, true, now);
     }
 
-    /// Counter and clock are known: the token is minted, if the ballot allows one.
+    /// Counter and clock are known: mints the token, if the ballot allows one.
     fn has_drawn(
         &mut self,
         server: usize,
@@ -280,7 +280,7 @@ impl Machine {
             Some(Drawn::Stale) => Answer::Stale { counter: counter.unwrap_or(0) },
             Some(Drawn::Ahead) => Answer::Ahead { clock },
         };
-        // Unlike a script, it has the lock.
+        // Unlike after a script, the owner has the lock.
         replica.has = Has::Key;
         self.voted(id, at, round, answer, true, now);
     }

@@ -28,8 +28,8 @@ use crate::policy::{Code, Moment};
 
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
 const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
-/// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
-/// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
+/// The limits of a reply. The largest is that of a look at 64 locks of at most 4 KiB each;
+/// the longest text is one section of `INFO`: below 8 KiB, and some 100 bytes for each replica.
 pub(crate) const LIMITS: Limits = Limits {
     depth: 8,
     bulk_bytes: 64 * 1024,
@@ -38,36 +38,36 @@ pub(crate) const LIMITS: Limits = Limits {
     frame_bytes: 1024 * 1024,
 };
 
-/// Room for commands under way that is kept.
+/// The capacity for commands under way that is kept.
 const SLOTS_KEPT: usize = 1024;
 
-/// What a reply is for.
+/// The target of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// A lease's question of this round, to the replica at this place.
+    /// A lease's command of this round, to the replica at this index.
     Lease { id: LeaseId, at: u8, round: u32, what: What },
     /// Several renewals at once.
     Batch(BatchId),
-    /// A caller that holds no lease.
+    /// A call without a lease.
     Call(CallId),
     /// A step of the handshake, in this protocol.
     Handshake { step: Greeting, is_resp3: bool },
-    /// The server says since when it is the primary.
+    /// The reign script.
     #[cfg(any(test, feature = "grace"))]
     Reign,
-    /// A login in the place of one that ends.
+    /// A login that replaces an expiring one.
     #[cfg(any(test, feature = "credentials"))]
     Login,
-    /// Nobody: it proves those before it.
+    /// None: the reply proves those before it.
     Seal,
-    /// Nobody.
+    /// None.
     Nobody,
-    /// What comes behind it is asked of a server that does not serve its slot yet.
+    /// `ASKING`: the next command is for a slot that the server does not serve yet.
     #[cfg(any(test, feature = "cluster"))]
     Asking,
-    /// What the server tells without a question: whether it does.
+    /// Whether the server will push.
     Told(Told),
-    /// What it told so.
+    /// A push.
     Push,
 }
 
@@ -76,7 +76,7 @@ impl To {
         matches!(self, Self::Seal | Self::Handshake { step: Greeting::Seal | Greeting::Last, .. })
     }
 
-    /// Whether it answers a login, or what is sent beside one, as in an interview.
+    /// Whether it answers a login, or a command beside one, as in an interview.
     fn is_of_login(self) -> bool {
         match self {
             Self::Handshake { .. } | Self::Nobody => true,
@@ -86,8 +86,8 @@ impl To {
         }
     }
 
-    /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
-    /// at a holder none is.
+    /// Whether a caller is told of an error. For an extension, which may be a renewal, perhaps none is; for the look at a
+    /// holder none.
     fn is_awaited(self) -> bool {
         !matches!(
             self,
@@ -112,15 +112,15 @@ pub(crate) enum What {
     Extend,
     Repair,
     Release,
-    /// By an entry in a queue.
+    /// For an entry in a queue.
     Wait,
-    /// Of replicas.
+    /// `WAIT` for replicas.
     #[cfg(any(test, feature = "replicas"))]
     Count,
-    /// Behind a refusal that names no holder: the key's value, and then its TTL.
+    /// After a refusal that names no holder: the key's value, and then its TTL.
     Holder,
     HolderTtl,
-    /// Of a lock that is taken without a script.
+    /// A step of a lock that is taken without a script.
     #[cfg(any(test, feature = "scriptless"))]
     Step(Step),
 }
@@ -129,7 +129,7 @@ pub(crate) enum What {
 #[cfg(any(test, feature = "scriptless"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Whether the server knows how to compare.
+    /// Whether the server compares in `SET`.
     Compares,
     Counter,
     Clock,
@@ -145,7 +145,7 @@ struct Slot {
     sent_at: Moment,
 }
 
-/// A reply that is proved, with what it is for.
+/// A proved reply, with its target.
 pub(super) struct Reply {
     pub(super) to: To,
     pub(super) frame: Frame,
@@ -158,44 +158,44 @@ pub(super) struct Talk {
     pub(super) out: BytesMut,
     /// How long the first reply of the handshake took.
     pub(super) greeted_in: Duration,
-    /// What the server has refused, for want of a right, where no caller is told; in the handshake, in which step.
+    /// An error without a caller, for want of a right; with the step, if in the handshake.
     pub(super) denied: Option<(Option<Greeting>, Bytes)>,
     pub(super) secrets: Secrets,
-    /// When the server is left, which has said that it is a replica.
+    /// When to dial a server again that has said that it is a replica.
     pub(super) leave_at: Option<Moment>,
     #[cfg(any(test, feature = "credentials"))]
     pub(super) renewal: Option<Box<Renewal>>,
-    /// How the next script is sent: all are sent themselves where the server knows no digests.
+    /// How the next script is sent: by `EVAL` if the server has no `EVALSHA`.
     pub(super) form: Form,
-    /// A seal is a `PING`, as the server knows no `ECHO`.
+    /// A seal is a `PING`, because the server has no `ECHO`.
     seals_by_ping: bool,
     /// The server has shown that it compares in `SET`.
     #[cfg(any(test, feature = "scriptless"))]
     pub(super) compares: bool,
-    /// How the last `ASKING` was refused, where nobody has heard of that.
+    /// The error of the last `ASKING`, if it was not reported yet.
     #[cfg(any(test, feature = "cluster"))]
     pub(super) asking_refused: Option<Bytes>,
-    /// Scripts of callers that hold no lease, which this connection has sent itself.
+    /// Scripts of calls that this connection has sent by `EVAL`.
     #[cfg(any(test, feature = "_calls"))]
     pub(super) brought: Vec<&'static [u8]>,
-    /// The server can tell something without a question.
+    /// The server can push.
     pub(super) is_resp3: bool,
     pub(super) told: Subscription,
     decoder: Decoder,
     slots: VecDeque<Slot>,
-    /// Replies that have come, and are not proved yet.
+    /// Replies that are not proved yet.
     pending: VecDeque<Reply>,
     stamp: Digits,
-    /// Of the last seal.
+    /// The stamp of the last seal.
     sealed: Digits,
-    /// Something was written that a stamp has to follow.
+    /// A command was written that a stamp has to follow.
     is_unsealed: bool,
-    /// A script has replied, to its own stamp, what it does not reply.
+    /// A script has returned its stamp, with a reply that it cannot give.
     pub(super) is_nonsense: bool,
 }
 
 impl Talk {
-    /// Of no connection yet; scripts are sent in this form.
+    /// Without a connection; scripts are sent in this form.
     #[inline(never)]
     pub(super) fn new(form: Form, limits: Limits) -> Self {
         Self {
@@ -226,7 +226,7 @@ impl Talk {
         }
     }
 
-    /// Of a handshake: its stamps begin at a random one, so that two connections hardly have one in common.
+    /// For a handshake: stamps begin at a random one, so that two connections hardly share one.
     pub(super) fn of_handshake(random: u64, limits: Limits) -> Self {
         let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
         let mut talk = Self::new(Form::Digest, limits);
@@ -234,13 +234,13 @@ impl Talk {
         talk
     }
 
-    /// The next thing that has waited for a reply, of a connection that is over.
+    /// The next target that has waited for a reply on a connection that has ended.
     pub(super) fn lost(&mut self) -> Option<To> {
         let pending = self.pending.pop_front().map(|reply| reply.to);
         pending.or_else(|| self.slots.pop_front().map(|slot| slot.to))
     }
 
-    /// What a burst has needed is let go of.
+    /// Frees the memory of a burst.
     pub(super) fn keeps_little(&mut self) {
         if self.slots.is_empty() && self.slots.capacity() > SLOTS_KEPT {
             self.slots = VecDeque::new();
@@ -250,7 +250,7 @@ impl Talk {
         }
     }
 
-    /// A script with its keys and words, and a stamp behind them.
+    /// Writes the call of a script with its keys, its arguments and a stamp.
     pub(super) fn call(
         &mut self,
         script: &Script,
@@ -263,7 +263,7 @@ impl Talk {
         self.stamp(to, self.form, now);
     }
 
-    /// What is spelled already.
+    /// Writes an encoded command.
     pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
         self.out.extend_from_slice(&command.bytes);
         if command.is_stamped {
@@ -273,7 +273,7 @@ impl Talk {
         }
     }
 
-    /// Writes a stamp as the last word of a command.
+    /// Writes a stamp as the last argument of a command.
     fn stamp(&mut self, to: To, form: Form, now: Moment) {
         let stamp = self.next_stamp();
         self.out.extend_from_slice(&spelled(stamp));
@@ -285,26 +285,26 @@ impl Talk {
         self.is_unsealed = false;
     }
 
-    /// A reply without a stamp is to come.
+    /// Notes that a reply without a stamp is to come.
     #[inline(never)]
     fn wait_for(&mut self, place: Place, to: To, now: Moment) {
         self.slots.push_back(Slot { to, place, form: Form::Whole, sent_at: now });
         self.is_unsealed = true;
     }
 
-    /// A command that says `OK` or nothing.
+    /// Writes a command whose reply is `OK` or null.
     pub(super) fn command(&mut self, words: &[&[u8]], to: To, now: Moment) {
         self.write(words, Place::Flag, to, now);
     }
 
-    /// A command whose reply has no stamp.
+    /// Writes a command whose reply has no stamp.
     #[inline(never)]
     pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
         encode_parts(&mut self.out, b"", &[words], 0);
         self.wait_for(place, to, now);
     }
 
-    /// A seal.
+    /// Writes a seal.
     pub(super) fn echo(&mut self, to: To, now: Moment) {
         let word: &[u8; 4] = if self.seals_by_ping { b"PING" } else { b"ECHO" };
         self.out.extend_from_slice(b"*2\r\n$4\r\n");
@@ -316,7 +316,7 @@ impl Talk {
         }
     }
 
-    /// Before what is written goes out.
+    /// Writes a seal, if one is needed, before the output is sent.
     pub(super) fn seal(&mut self, now: Moment) {
         if self.is_unsealed {
             self.echo(To::Seal, now);
@@ -338,22 +338,22 @@ impl Talk {
         self.slots.len()
     }
 
-    /// When it is dead where nothing comes: the oldest command that has no reply was written so long before.
+    /// When the connection counts as dead: `most` after the oldest command without a reply was written.
     pub(super) fn silent_at(&self, most: Duration) -> Option<Moment> {
         self.slots.front().map(|slot| slot.sent_at.after(most))
     }
 
-    /// The one thing that came and is not proved yet, where that is an error.
+    /// The only unproved reply, if it is an error.
     pub(super) fn only_error(&self) -> Option<&Bytes> {
         let only = self.pending.front().filter(|_| self.pending.len() == 1)?;
         only.frame.error()
     }
 
-    /// Takes all that came; what is no whole reply yet stays in `bytes`. What is proved is added to `proved`, in order.
+    /// Takes received bytes, and leaves a partial reply in them. Proved replies are added to `proved`, in order.
     ///
     /// # Errors
     ///
-    /// Where the connection has to end. Nothing that came with it is believed but what was proved before.
+    /// Why the connection has to end. Of the received replies only those in `proved` are believed.
     pub(super) fn hear(
         &mut self,
         bytes: &mut BytesMut,
@@ -368,7 +368,7 @@ impl Talk {
         }
     }
 
-    /// Takes the next thing that came; false where nothing whole is left.
+    /// Takes the next reply or push; false if none is whole.
     fn next(
         &mut self,
         bytes: &mut BytesMut,
@@ -395,7 +395,7 @@ impl Talk {
                 let to = self.slots.pop_front().expect("it is there").to;
                 self.pending.push_back(Reply { to, frame, form: Form::Whole });
             } else if self.told.is_confirmed_by(&frame) {
-                // An error in its place was another's.
+                // An error in its place belongs to another command.
                 return Err(Fault::Misplaced);
             } else {
                 proved.push(Reply { to: To::Push, frame, form: Form::Whole });
@@ -419,7 +419,7 @@ impl Talk {
         let standing = match rules::standing(is_of_stamp, &frame, standing, is_wrong) {
             Ok(standing) => standing,
             Err(fault) => {
-                // It has no reply, and is told so with those behind it.
+                // It has no reply, and is told so with the later commands.
                 self.slots.push_front(slot);
                 return Err(fault);
             }
@@ -428,7 +428,7 @@ impl Talk {
         Ok(true)
     }
 
-    /// Adds to `proved` what has come without proof.
+    /// Adds the pending replies to `proved`.
     pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
         while let Some(before) = self.pending.pop_front() {
             proved.push(before);
@@ -445,8 +445,8 @@ impl Talk {
         }
     }
 
-    /// What an error says in this place. Where it stands for a stamp, and nothing behind it has one, a seal goes behind
-    /// it. A seal that is refused proves errors, which grant nothing, and nothing else.
+    /// An error in this place. If it came instead of a stamp, and no later command has one, a seal is sent.
+    /// A refused seal proves only errors, which grant nothing.
     fn refused(
         &mut self,
         to: To,
@@ -458,14 +458,14 @@ impl Talk {
         if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
             self.denied = Some((None, text.clone()));
         }
-        // The other word proves as much, whatever has come of this one.
+        // The other command proves as much, whatever the reply to this one.
         let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
         self.seals_by_ping |= is_unknown;
         if to == To::Seal && !is_unknown {
             let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
             return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
         }
-        // Those behind it may be answered by errors, too, each in the place of the one before.
+        // Later commands may be answered by errors, too, each in the place of the one before.
         if matches!(place, Place::Stamped(stamp) if self.sealed <= stamp) {
             self.echo(To::Seal, now);
         }

@@ -17,12 +17,11 @@ use super::session::{Subscription, Told};
 use super::talk::To;
 use crate::policy::Moment;
 
-/// The server is to tell of the keys that the next command reads.
+/// Has the server tell of changes to the keys that the next command reads.
 const CACHING: [&[u8]; 3] = [b"CLIENT", b"CACHING", b"YES"];
 
 impl Link {
-    /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
-    /// then waiters ask again and again.
+    /// Asks for pushes, once for each connection. If the server refuses, and over RESP2, there are none, and waiters poll.
     pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
         if !self.is_ready() || !self.talk.is_resp3 || self.talk.told.is_asked || self.is_asking() {
             return;
@@ -33,24 +32,24 @@ impl Link {
         self.talk.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
         let track: [&[u8]; 5] = [b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"];
         self.talk.command(&track, To::Nobody, now);
-        // Whether keys are told of shows here: each right may be missing, and this needs both.
+        // The reply shows whether keys are tracked: either right may be missing, and this command needs both.
         self.talk.command(&CACHING, To::Told(Told::OfKeys), now);
     }
 
-    /// Whether the server may tell of the keys that the next command reads, which has not said that it does not.
+    /// Has the keys that the next command reads tracked, unless the server has refused tracking; returns whether it did.
     pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
         self.subscribe(id, now);
         let may_tell = self.talk.told.is_tracking || self.talk.told.is_awaited();
         self.watches(may_tell && self.is_ready(), now)
     }
 
-    /// Whether the keys that the next command reads are watched from here on.
+    /// Has the keys that the next command reads tracked, if the server has confirmed tracking; returns whether it did.
     pub(super) fn watch_next(&mut self, now: Moment) -> bool {
         self.watches(self.talk.told.is_tracking, now)
     }
 
     fn watches(&mut self, may_tell: bool, now: Moment) -> bool {
-        // It would be of `SCRIPT LOAD`, where a script is brought by that.
+        // Before a `SCRIPT LOAD` it would apply to that.
         let is_next = self.talk.form != Form::Loaded;
         let may_tell = may_tell && !self.is_asking() && is_next;
         if may_tell {
@@ -59,7 +58,7 @@ impl Link {
         may_tell
     }
 
-    /// Whether an `ASKING` stands before the next command, which nothing may come between.
+    /// Whether an `ASKING` goes before the next command, with nothing between.
     pub(super) fn is_asking(&self) -> bool {
         #[cfg(any(test, feature = "cluster"))]
         return self.is_asking;
@@ -69,21 +68,20 @@ impl Link {
 }
 
 impl Lease {
-    /// Whether a server has told that its key has changed, and none has said yet whether that is its end.
+    /// Whether a server has told of a change to its key, and no answer has said yet whether that is its end.
     pub(super) fn is_looked_for(&self) -> bool {
         let is_asked = self.is_told && self.extending != Extending::Nothing;
         is_asked || self.news_at != NEVER
     }
 }
 
-/// A holder that waits this long for a loss is told of it by a server.
+/// If a holder has waited this long for a loss, its key is tracked.
 const WAITED: Duration = Duration::from_millis(40);
-/// A key that changes again and again is looked at once in this time.
+/// Least time between two looks at a key that changes again and again.
 const LOOKS: Duration = Duration::from_millis(200);
 
 impl Machine {
-    /// These are renewed in such a way that the server tells of what happens to them next, if it tells at all.
-    /// Whether it may.
+    /// Has the server track the keys of these leases with their renewal; returns whether it may.
     pub(super) fn are_watched(&mut self, server: usize, batch: &[LeaseId], now: Moment) -> bool {
         let Self { links, leases, watched, settings, .. } = self;
         let is_kept = |id: &&LeaseId| leases.get(**id).is_some_and(Lease::is_told_of);
@@ -102,7 +100,7 @@ impl Machine {
         true
     }
 
-    /// Whether a server has to be asked to tell of the lock behind its extension, which reads nothing.
+    /// Whether a separate command has to read the lock after its extension, which does not read it.
     pub(super) fn are_read_behind(&self, batch: &[LeaseId]) -> bool {
         let is_it = |id: &LeaseId| {
             self.leases.get(*id).is_some_and(|lease| !lease.kind.means().read_the_lock)
@@ -110,7 +108,7 @@ impl Machine {
         batch.first().is_some_and(is_it)
     }
 
-    /// Reads the lock behind its extension, so that the server tells of its next change.
+    /// Reads the lock after its extension, so that the server tells of its next change.
     #[cfg(any(test, feature = "_kinds"))]
     pub(super) fn reads_behind(&mut self, id: LeaseId, at: usize, now: Moment) {
         let Some(server) = self.leases.get(id).map(|lease| lease.link(at)) else { return };
@@ -130,7 +128,7 @@ impl Machine {
         }
     }
 
-    /// The key has changed, or all keys where none is named: what is held is looked for.
+    /// The key has changed, or any may have if none is named: looks for held leases.
     pub(super) fn held_changed(&mut self, key: Option<&[u8]>, now: Moment) {
         self.tell_callers(Happening::Changed(key), now);
         let told: Vec<LeaseId> = match key {
@@ -140,7 +138,7 @@ impl Machine {
         self.are_looked_for(told, now);
     }
 
-    /// A connection has ended on which the server would have told.
+    /// A connection has ended on which pushes would have come.
     pub(super) fn held_changed_at(&mut self, server: usize, now: Moment) {
         self.tell_callers(Happening::Changed(None), now);
         let is_there = |lease: &Lease| lease.at_link(server).next().is_some();
@@ -156,7 +154,7 @@ impl Machine {
             let is_first = !std::mem::replace(&mut lease.is_told, true);
             let at = if is_first { now } else { now.max(lease.asked_at.after(LOOKS)) };
             lease.news_at = at;
-            // What is under way is looked at again once it is answered.
+            // With an extension under way it is looked for after the answer.
             if is_first || lease.extending == Extending::Nothing {
                 let at = at.min(lease.due);
                 self.plan(id, at);
@@ -164,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// It has ended.
+    /// It has ended: its key is no longer watched.
     pub(super) fn is_watched_no_more(&mut self, id: LeaseId) {
         let Self { leases, watched, .. } = self;
         if let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_watched) {

@@ -12,24 +12,24 @@ use super::kind::Kind;
 use super::lease::{Extending, Has, Lease, Phase, Refusal};
 use crate::policy::{Ballot, Code, End, LeaseEvent, LeaseState, Loss, Moment, Setback, Verdict};
 
-/// What became of a lease in whose place another asked in vain.
+/// The state of a lease after a replacement has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnedDown {
     Stays,
     /// It is lost, for this reason.
     Lost(Loss),
-    /// It is given back, as nobody knows which of the two there is.
+    /// It is released, because it is unknown which of the two exists.
     Unknown,
 }
 
 impl Machine {
-    /// What a lease is, with what its kind is told beside the names.
+    /// The kind of a lease, with its arguments.
     pub(crate) fn kind(&self, id: LeaseId) -> Option<(&'static Kind, &[Box<[u8]>])> {
         self.leases.get(id).map(|lease| (lease.kind, &lease.words[..]))
     }
 
-    /// Another asks in the place of a lease that ends then. [`Machine::poll_acquire`] says what came of the other, and then
-    /// one of [`Machine::turned`] and [`Machine::turned_down`] is to be called, or [`Machine::give_up_turn`] before that.
+    /// Requests another lease in the place of this one; returns also when this one ends. [`Machine::poll_acquire`] has the
+    /// result; then call [`Machine::turned`] or [`Machine::turned_down`], or before that [`Machine::give_up_turn`].
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Machine {
         if let Some(why) = self.state(id).and_then(LeaseState::loss) {
             return Err(why);
         }
-        // Nothing is due of it until it is known what it is.
+        // It is not due until the result is known.
         self.plan(id, NEVER);
         let lease = self.leases.get_mut(id).expect("it is its holder's");
         (lease.late_at, lease.extending) = (NEVER, Extending::Nothing);
@@ -63,7 +63,7 @@ impl Machine {
         Ok((other, until))
     }
 
-    /// The other was granted: nothing is left of the first but on servers that have not said so.
+    /// The other was granted: only servers that have not granted it may still have the first.
     pub(crate) fn turned(&mut self, id: LeaseId, other: LeaseId, now: Moment) {
         let Some(granted) = self.leases.get(other).map(|lease| lease.votes.granted) else { return };
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -74,10 +74,11 @@ impl Machine {
         let (granted_at, is_bounded) = (lease.granted_at, lease.bounded.is_some());
         self.happens(id, LeaseEvent::Ended(End::Released), now);
         self.give_back(id, now);
-        // Others may read now, and no server tells this connection of that; the next that waits for all of it is in no queue.
+        // Other readers may be let in now, which the server does not tell this connection of; and the next waiter for the
+        // whole lock is in no queue.
         self.call_next(id, now);
         let Some(lease) = self.leases.get_mut(other).filter(|_| is_bounded) else { return };
-        // How long it may be held counts from the first grant.
+        // Its bounds count from the first grant.
         lease.granted_at = granted_at;
         if let Some(until) = lease.state().and_then(LeaseState::until) {
             let until = lease.cut(until);
@@ -115,7 +116,7 @@ impl Machine {
         down
     }
 
-    /// Nobody waits for what comes of it: neither has anything from here on.
+    /// The caller has gone: releases both.
     pub(crate) fn give_up_turn(&mut self, id: LeaseId, other: LeaseId, now: Moment) {
         self.forget(other, now);
         self.is_lost_in_turn(id, self.gone(), now);
@@ -130,7 +131,7 @@ impl Machine {
         if self.is_alone() { Loss::Gone } else { Loss::NoQuorum }
     }
 
-    /// No server carried out what it was asked: another stood in the way, or nothing ran.
+    /// Whether no server carried out the request: another owner was in the way, or the command did not run.
     fn is_undone(&self, asked: &Lease) -> bool {
         let is_undone = |kept: &Kept| match kept {
             Kept::Held(..) => true,
@@ -144,12 +145,12 @@ impl Machine {
             Some((_, kept)) => is_undone(kept),
             None => asked.votes.asked & 1 << server == 0,
         };
-        // What is asked with another token was granted before.
+        // A request with another token was granted before.
         let is_first = !asked.bid.ballot().is_some_and(Ballot::is_outbid);
         is_first && asked.votes.granted == 0 && (0..asked.replicas.len()).all(is_undone_at)
     }
 
-    /// Too many servers have said that the first is not there any more.
+    /// Whether too many servers have said that the first is gone.
     fn is_gone_for(&self, asked: &Lease) -> bool {
         let is_gone = |(_, kept): &&(usize, Kept)| match kept {
             Kept::NotOwned => true,

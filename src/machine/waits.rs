@@ -22,13 +22,13 @@ use crate::policy::{
 };
 
 impl Machine {
-    /// The server whose queue is everybody's for this lock, among those that may vote.
+    /// The leader: among the servers that may vote, the one with this lock's queue.
     pub(crate) fn leader(&self, id: LeaseId, now: Moment) -> Option<usize> {
         let at = self.leader_of(id, u64::MAX, now)?;
         self.leases.get(id).map(|lease| lease.link(at))
     }
 
-    /// The place of the replica there, of these, one bit each.
+    /// The index of the leader's replica among these, given as bits.
     pub(super) fn leader_of(&self, id: LeaseId, among: u64, now: Moment) -> Option<usize> {
         let lease = self.leases.get(id)?;
         let lock = lease.names.lock();
@@ -38,27 +38,27 @@ impl Machine {
         (0..lease.replicas.len()).filter(serves).max_by_key(rank)
     }
 
-    /// Has all servers tell of hand-overs and of keys.
+    /// Has all servers push hand-overs and changes of keys.
     pub(crate) fn subscribe(&mut self, now: Moment) {
         let Self { links, settings, .. } = self;
         links.iter_mut().for_each(|link| link.subscribe(settings.owner_id, now));
     }
 
-    /// The channel on which a server tells of hand-overs, once it has confirmed that, and tells of keys too: a lock
-    /// that nobody hands over is noticed.
+    /// The channel for hand-overs, once the server has confirmed it and the tracking of keys, by which a free lock that was
+    /// not handed over is noticed.
     pub(crate) fn channel(&self, server: usize) -> Option<&[u8]> {
         let told = &self.links[server].talk.told;
         (told.is_confirmed && told.is_tracking).then(|| told.channel())
     }
 
-    /// A server lets no script do what a queue needs: nobody enters there, for as long as the connection lasts.
+    /// A server denies its scripts what a queue needs: its queue is not used while the connection lasts.
     pub(crate) fn has_no_queue(&mut self, server: usize) {
         self.links[server].talk.told.is_confirmed = false;
     }
 
     /// Whether the request may have an entry: its attempts are not counted, and one server has all of its keys.
     pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
-        // What is in several slots has no server that knows the order of all that wait.
+        // For several slots no server knows the order of all waiters.
         let is_whole = |lease: &Lease| lease.replicas.len() == self.settings.quorum.servers();
         let may = |lease: &Lease| {
             lease.kind.wait.is_some()
@@ -70,7 +70,7 @@ impl Machine {
         self.leases.get(id).is_some_and(|lease| lease.waits() && may(lease))
     }
 
-    /// From here on the lease waits by an entry at this server; its first question is still to be put.
+    /// Has the lease wait by an entry at this server; its first command is not sent yet.
     pub(crate) fn enter(&mut self, id: LeaseId, server: usize, now: Moment) {
         let random = (self.settings.random)();
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -96,7 +96,7 @@ impl Machine {
         self.counts.attempts += 1;
     }
 
-    /// The entry of a lease that waits by it, with the lease.
+    /// The entry of a waiting lease, with what it is judged by.
     #[inline(never)]
     pub(crate) fn entry(&mut self, id: LeaseId) -> Option<(&mut Entry, Waiting)> {
         let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
@@ -104,7 +104,7 @@ impl Machine {
         lease.entry.as_deref_mut().map(|entry| (entry, waiting))
     }
 
-    /// Puts a question of an entry, as its kind has it.
+    /// Sends the command of an entry, by its kind.
     pub(crate) fn ask_for_entry(&mut self, id: LeaseId, words: [&[u8]; 3], now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
@@ -128,7 +128,7 @@ impl Machine {
         link.talk.say(command, lease.to(id, at, What::Wait), now);
     }
 
-    /// Whether the server would say the same to each repetition of the question.
+    /// Whether a repetition would get the same answer.
     pub(crate) fn is_lasting(&self, id: LeaseId, reply: &Frame) -> bool {
         let read = |frame: &Frame| self.leases.get(id).and_then(|lease| (lease.kind.read)(frame));
         let answer =
@@ -136,8 +136,8 @@ impl Machine {
         matches!(answer, Some(Answer::Failed { failing: Failing::Hopeless, .. }))
     }
 
-    /// The lock was handed to the owner of an entry, whose lease counts from then. One server's word is a lease where
-    /// that server decides alone, and else the owner's turn to ask all.
+    /// The lock was handed to the owner of an entry; the lease counts from `counts_from`. A single server's grant is a
+    /// lease; with several servers it is the owner's turn to ask all.
     pub(crate) fn granted(&mut self, id: LeaseId, counts_from: Moment, token: u64, now: Moment) {
         self.leave_queue(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -155,7 +155,7 @@ impl Machine {
         }
     }
 
-    /// The server knows of a holder, or of others before the owner, unless that `is_first`.
+    /// The server has named a holder, or other waiters before the owner, unless that `is_first`.
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
         let Some(lease) = self.leases.get(id) else { return };
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// The server has nothing of the owner, and will not have.
+    /// The server has nothing of the owner, and never will.
     pub(crate) fn is_gone(&mut self, id: LeaseId, now: Moment) {
         self.leave_queue(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -175,8 +175,8 @@ impl Machine {
         self.give_up(id, Setback::Held(None), now);
     }
 
-    /// Another than the owner asks next; what the server may have of this one is given back. What several servers
-    /// said before stands: this was one of them.
+    /// A fresh owner asks next; what the server may have of this one is released. Earlier answers of several servers
+    /// stand, because this was only one of them.
     pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let known = lease.bid.setback().filter(|_| !lease.is_alone());
@@ -193,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// The caller's limit is over: the entry is left.
+    /// The caller's limit is over: leaves the queue.
     pub(crate) fn is_out_of_time(&mut self, id: LeaseId, now: Moment) {
         let timeout = self.settings.timeout;
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -208,7 +208,7 @@ impl Machine {
         self.refuse(id, setback, true, now);
     }
 
-    /// Pushes to this owner are nobody's any more, and no other asks in its place.
+    /// Ignores later pushes to this owner, and ends its scout.
     #[inline(never)]
     pub(super) fn leave_queue(&mut self, id: LeaseId, now: Moment) {
         let entry = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut());
@@ -220,14 +220,14 @@ impl Machine {
         }
     }
 
-    /// The lease that waits by this owner at a server.
+    /// The lease whose owner waits at a server.
     pub(crate) fn waiter(&self, owner: &[u8], server: usize) -> Option<LeaseId> {
         let id = self.waiters.get(owner)?;
         let lease = self.leases.get(id).filter(|lease| lease.owner.value() == owner)?;
         (lease.entry.as_ref()?.server == server).then_some(id)
     }
 
-    /// The value of a lock's key has changed, or of all keys where none is named: the first that waits asks again.
+    /// A lock's key has changed, or any may have if none is named: the first waiter asks again.
     pub(crate) fn changed(&mut self, key: Option<&[u8]>, now: Moment) {
         self.held_changed(key, now);
         self.first_may_ask(key, now);
@@ -249,15 +249,15 @@ impl Machine {
                     self.has_news(id);
                     self.hurry(id, now);
                 }
-                // With the same news the lock may be handed over.
+                // The lock may be handed over at the same moment.
                 Some(Phase::Queued) => self.first_is_told(id, now),
                 _ => {}
             }
         }
     }
 
-    /// One that has refused may grant by now: another that keeps the round open is waited for no longer than some of the
-    /// others' round trips.
+    /// A server that has refused may grant by now, so a missing answer keeps the round open only for some round trips
+    /// of the others.
     fn hurry(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id).filter(|lease| lease.votes.denied != 0) else {
             return;
@@ -266,7 +266,7 @@ impl Machine {
         self.plan(id, late_at);
     }
 
-    /// A connection has ended, and with it what was told on it: those in the server's queue come back.
+    /// A connection has ended, and with it the pushes: waiters in the server's queue come back.
     pub(super) fn is_told_no_more(&mut self, server: usize, now: Moment) {
         let is_there = |lease: &Lease| {
             lease.phase == Phase::Queued
@@ -279,7 +279,7 @@ impl Machine {
         }
     }
 
-    /// The reply to the question of an entry.
+    /// Takes the reply to the command of an entry.
     pub(super) fn entry_answered(
         &mut self,
         id: LeaseId,
@@ -303,8 +303,8 @@ impl Machine {
         (self.settings.waits.answered)(self, id, reply, now);
     }
 
-    /// An error to the only question that an owner has put may say that the server has nothing of it: then there is nothing to
-    /// give back, which a server that is busy would refuse as well, of each owner that asks it meanwhile.
+    /// An error to an owner's only command may prove that the server has nothing of it. Then nothing is to be released;
+    /// a busy server would also refuse each such release.
     fn entry_is_refused(&mut self, id: LeaseId, at: usize, reply: &Frame) {
         let answer = reply.error().map(|text| self.answer_of_error(text));
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -315,24 +315,23 @@ impl Machine {
         }
     }
 
-    /// Whether a server tells of hand-overs and keys, as it was asked to: a request that rests meanwhile may go on by that.
+    /// A server has answered whether it pushes hand-overs or keys: a resting request may go on by that.
     pub(super) fn is_told(&mut self, server: usize, what: Told, is_so: bool, now: Moment) {
         let told = &mut self.links[server].talk.told;
         match what {
             Told::OfHandOvers => told.is_confirmed = is_so,
             Told::OfKeys => (told.is_tracking, told.is_settled) = (is_so, true),
         }
-        // Not with the first of several: the one with the queue may not have answered yet.
+        // Not at the first of several: the leader may not have answered yet.
         if what == Told::OfKeys && !self.links.iter().any(|link| link.talk.told.is_awaited()) {
-            // Of no lock has it told anything yet.
+            // It has pushed nothing about any lock yet.
             let woken = self.counts.woken;
             self.first_may_ask(None, now);
             self.counts.woken = woken;
         }
     }
 
-    /// The attempt of an owner whose turn it is names the lock as its own at the server of the queue; none where the
-    /// turn is over.
+    /// The attempt of an owner in its turn, which counts the lock at the leader as its own; none if the turn is over.
     #[inline(never)]
     pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
         let lease = self.leases.get(id)?;
@@ -346,15 +345,14 @@ impl Machine {
         (now < until).then(|| Attempt::begin(conditions, Some(ballot)))
     }
 
-    /// The owner's entry is left, and its turn is over, if there was one: what servers have of it is given back.
+    /// Leaves the owner's entry and its turn, if any: what servers have of it is released.
     pub(super) fn leave_entry(&mut self, id: LeaseId, now: Moment) {
         if self.leases.get(id).is_some_and(|lease| lease.entry.is_some()) {
             self.give_back_aside(id, now);
         }
     }
 
-    /// Whether an attempt that came to nothing is made once more by the same owner: while its turn lasts, unless an
-    /// answer leaves a doubt.
+    /// Whether a failed attempt is repeated by the same owner: while its turn lasts, unless an answer leaves a doubt.
     pub(super) fn keeps_its_turn(&self, id: LeaseId, now: Moment) -> bool {
         let Some(lease) = self.leases.get(id) else { return false };
         let turn = lease.entry.as_ref().and_then(|entry| entry.turn);
@@ -370,7 +368,7 @@ pub(crate) struct Waiting {
 }
 
 impl Machine {
-    /// Asks all servers for the lock of an entry; what came of that before is over.
+    /// Sends a scout to ask all servers for the lock of an entry; replaces the former scout.
     pub(crate) fn ask_all(&mut self, id: LeaseId, now: Moment) {
         let entry = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut());
         if let Some(before) = entry.and_then(|entry| entry.scout.take()) {
@@ -392,7 +390,7 @@ impl Machine {
         }
     }
 
-    /// The one that waits knows what servers say now.
+    /// Gives the scout's answers to the waiter.
     pub(super) fn scout_is_refused(
         &mut self,
         scout: LeaseId,
@@ -412,7 +410,7 @@ impl Machine {
         self.forget(scout, now);
     }
 
-    /// The one that waits has the lease, and leaves the queue.
+    /// Gives the scout's lease to the waiter, which leaves the queue.
     pub(super) fn scout_is_granted(
         &mut self,
         scout: LeaseId,
@@ -440,7 +438,7 @@ impl Machine {
 }
 
 impl Lease {
-    /// One attempt for the same by another owner.
+    /// The options of one attempt for the same lock by another owner.
     pub(super) fn another_attempt(&self) -> Options {
         Options {
             kind: self.kind,

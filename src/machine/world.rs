@@ -29,12 +29,12 @@ use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
 use crate::policy::{Backoff, Code, LeaseState, Moment, line_of, names_eval};
 
-/// A pause between two dials that fail: soon at first, because most ends are short, then once a second.
+/// The pause between two failed dials: short at first, because most outages are short, then a second.
 const DIALS: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
-/// Leases that are looked at in one turn: others have theirs between.
+/// Maximum due leases in one call, so that other work goes on in between.
 const DUE_MAX: usize = 256;
-/// Room for replies that is kept.
+/// The capacity for replies that is kept.
 const PROVED_MAX: usize = 256;
 
 impl Machine {
@@ -103,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// There is no link, or it has ended.
+    /// A dial has failed, or a connection has ended.
     pub(crate) fn disconnected(&mut self, server: usize, fault: Fault, now: Moment) {
         let random = (self.settings.random)();
         let link = &mut self.links[server];
@@ -138,7 +138,7 @@ impl Machine {
         self.disconnected(server, fault, now);
     }
 
-    /// A link has read these bytes; what is no whole reply yet stays in them.
+    /// Takes bytes that a link has read, and leaves a partial reply in them.
     pub(crate) fn received(&mut self, server: usize, bytes: &mut BytesMut, now: Moment) {
         if !self.links[server].is_ready() {
             bytes.clear();
@@ -150,14 +150,14 @@ impl Machine {
             if self.links[server].talk.is_nonsense {
                 self.dispatch(server, reply.to, None, now);
             } else if reply.to == To::Push && ended.is_some() {
-                // Told on a connection that is out of step: nothing proves it.
+                // A push on a connection that is out of step is not proved.
             } else if reply.frame.error().is_none() || !self.ask_again(server, reply, now) {
                 self.dispatch(server, reply.to, Some(reply), now);
             }
         }
         proved.clear();
         self.links[server].talk.keeps_little();
-        // What a burst has needed is not kept.
+        // The memory of a burst is not kept.
         self.proved = if proved.capacity() > PROVED_MAX { Vec::new() } else { proved };
         let nonsense = self.links[server].talk.is_nonsense.then_some(Fault::Misplaced);
         if let Some(fault) = ended.or(nonsense) {
@@ -168,7 +168,7 @@ impl Machine {
         }
     }
 
-    /// What a command came to: its reply, or none where the connection ended before.
+    /// Takes the result of a command: its reply, or none if the connection ended before.
     pub(super) fn dispatch(&mut self, server: usize, to: To, reply: Option<&Reply>, now: Moment) {
         match (to, reply) {
             (To::Handshake { .. } | To::Seal | To::Nobody, _) => {}
@@ -209,7 +209,7 @@ impl Machine {
             (To::Call(id), reply) => _ = self.tell_callers(Happening::Replied(id, reply), now),
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
             (To::Lease { id, at, round, what }, reply) => {
-                // Also where the round is over, or its lease is: a quorum was faster.
+                // Even if the round or its lease is over, because a quorum was faster.
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
@@ -242,7 +242,7 @@ impl Machine {
             What::Release => lease.kind.means().read_release,
             _ => Answer::of_owned,
         };
-        // Of a lock without a token, by a script or not: a late answer may be to an earlier question.
+        // For a lock without a token, by a script or not: a late answer may be to an earlier command.
         let may_be_script = !lease.kind.is_fenced && !lease.kind.means().are_steps;
         let or_script = what == What::Acquire && may_be_script;
         let answer = reply.map_or(Answer::UNKNOWN, |reply| {
@@ -256,14 +256,14 @@ impl Machine {
         self.came_to(server, (id, at), (round, what), (reply, answer), now);
     }
 
-    /// A script that answers what no script of ours does may have done anything, and its connection ends (safety rule 13).
+    /// If the reply is none of our scripts', the script may have done anything, and its connection ends (safety rule 13).
     #[cold]
     pub(crate) fn is_nonsense(&mut self, server: usize) -> Answer {
         self.links[server].talk.is_nonsense = true;
         Answer::UNKNOWN
     }
 
-    /// What the answer to a question of a lease comes to.
+    /// Takes the answer to a command of a lease.
     pub(super) fn came_to(
         &mut self,
         server: usize,
@@ -272,7 +272,7 @@ impl Machine {
         (reply, answer): (Option<&Reply>, Answer),
         now: Moment,
     ) {
-        // One that is not believed is no answer to what the user has asked.
+        // An answer that is not believed is no answer for the user.
         let is_granted = matches!(answer, Answer::Granted(_));
         let answer = self.believed((id, server), (round, what), answer, now);
         match what {
@@ -301,8 +301,7 @@ impl Machine {
         }
     }
 
-    /// What an error says. A node that has the slot no more, and has sent the question elsewhere in vain, may have
-    /// another say the next time.
+    /// The answer that an error is. After a redirect that led nowhere, another node may answer the next time.
     pub(super) fn answer_of_error(&self, text: &[u8]) -> Answer {
         match Answer::of_error(text) {
             Answer::Failed { is_run: false, .. } if self.is_by_slots() => Answer::NOT_RUN,
@@ -327,13 +326,13 @@ impl Machine {
         link.is_logged_in(greeted.login.lasts, (self.settings.random)());
         let owed = std::mem::take(&mut link.owed);
         self.meets_reign(server, now);
-        // It answers again, whatever it did not answer before.
+        // It answers again, whatever it left unanswered before.
         self.note_answer(server);
         for id in owed {
             self.give_back_again(id, now);
             self.release_is_late(id, now);
         }
-        // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
+        // Keys that the former connection tracked are read again; at another run at once, before all that waits.
         self.held_changed_at(server, now);
         self.renews_again(server, now);
         #[cfg(any(test, feature = "sentinel"))]
@@ -352,14 +351,14 @@ impl Machine {
 }
 
 impl Machine {
-    /// Hears of an error, whichever command it answers; whether the command went out again.
+    /// Handles an error to any command; returns whether the command was sent again.
     #[cold]
     pub(super) fn ask_again(&mut self, server: usize, reply: &Reply, now: Moment) -> bool {
         let text = reply.frame.error().map(|text| String::from_utf8_lossy(text));
         let text = text.unwrap_or_default();
         let clocked = Form::Clocked(self.settings.scripts.clock);
         let mut form = self.links[server].talk.form;
-        // How this one is sent.
+        // The form of this command.
         let mut its = form.max(Form::Whole);
         match Code::of(&text) {
             Code::NoScript if reply.form == Form::Digest => {}
@@ -381,7 +380,7 @@ impl Machine {
             code @ (Code::Elsewhere | Code::Apart) if self.is_by_slots() => {
                 return self.follow(server, reply, code, now);
             }
-            // Others may serve its slots by now.
+            // Other servers may have its slots by now.
             #[cfg(any(test, feature = "cluster"))]
             Code::Later if self.is_by_slots() && text.starts_with("CLUSTERDOWN") => {
                 self.effects.push(Effect::Demoted(server));
@@ -418,7 +417,7 @@ impl Machine {
         is_asked
     }
 
-    /// Whether it was `TIME` that the server let this question's script not call.
+    /// Whether the server denied `TIME` to this command's script.
     fn is_of_time(&mut self, reply: &Reply, text: &str) -> bool {
         let script = match reply.to {
             #[cfg(any(test, feature = "_calls"))]
@@ -429,11 +428,11 @@ impl Machine {
             _ => self.settings.scripts.of_error(text.as_bytes()),
         };
         let is_it = |script| line_of(text, script).is_some_and(|line| has(line, "'TIME'"));
-        // Valkey 9.1 does not say in which script.
+        // Valkey 9.1 does not name the script.
         is_it(script) || script.is_empty() && self.settings.scripts.all().any(|it| is_it(it.text))
     }
 
-    /// Puts a question once more to the replica that has not run it.
+    /// Sends a command again to the replica that has not run it.
     pub(super) fn repeat(
         &mut self,
         (id, at): (LeaseId, usize),
@@ -448,7 +447,7 @@ impl Machine {
         let (has, server) = (lease.replicas[at].has, lease.link(at));
         let link = &mut links[server];
         match what {
-            // Also of one that the others have granted: else a slow server that lacks the script would do nothing.
+            // Also for a lease that the others have granted: otherwise a slow server that lacks the script would do nothing.
             What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {
                 if lease.votes.watched & 1 << at != 0 && !link.watch_next(now) {
                     lease.votes.watched &= !(1 << at);
