@@ -4,18 +4,18 @@ use super::Builder;
 use crate::error::Error;
 
 impl Builder {
-    /// Takes, keeps and gives back locks without scripts, on servers that have no Lua but compare in `SET`: Redis 8.4 or
-    /// later, Valkey 8.1 or later. Of a server that does not know `SET .. IFEQ` the first request is refused, and the error
+    /// Acquires, renews and releases locks without scripts, on servers that have no Lua but compare in `SET`: Redis 8.4 or
+    /// later, Valkey 8.1 or later. On a server without `SET .. IFEQ` the first request is refused, and the error
     /// says so. By default locks are taken by scripts.
     ///
-    /// Exclusion, the end of a lease and fencing tokens are what they are with scripts, and clients of both kinds exclude one
-    /// another. It is a setting, because it keeps one promise less: nobody waits in a queue. A waiter is told by the
-    /// server when the lock is free, asks again, and may be overtaken. A lock with a token takes two round trips in the
-    /// place of one, the first of a connection three, and leases are renewed one by one.
+    /// Exclusion, the end of a lease and fencing tokens are the same as with scripts, and clients of both kinds exclude one
+    /// another. Off by default, because there is no queue: a waiter is told by the
+    /// server when the lock is free, asks again, and may be overtaken. A lock with a token takes two round trips instead
+    /// of one, the first of a connection three, and leases are renewed one by one.
     ///
     /// This is for [`Locker::lock`](crate::Locker::lock), [`try_lock`](crate::Locker::try_lock) and `lock_any`, with or
-    /// without fencing, and for what a guard does: renewal, `extend`, `release`, `replicated`. All other requests, and
-    /// [`fair`](crate::LockRequest::fair) ones, still take scripts, and say so where the server has none. Not for a Cluster,
+    /// without fencing, and for a guard's renewal, `extend`, `release` and `replicated`. All other requests, and
+    /// [`fair`](crate::LockRequest::fair) ones, still need scripts, and say so if the server has none. Not for a Cluster,
     /// and not with a failover grace.
     ///
     /// # Examples

@@ -143,22 +143,21 @@ impl Builder {
     }
 
     /// Sets whether locks survive the failover of one primary with asynchronous replicas: a server that became the primary
-    /// grants nothing new until every lease that it may not have heard of has ended, and holders say at once that they
-    /// hold. Off by default.
+    /// grants nothing new until every lease that it may lack has ended, and holders report their leases to it at
+    /// once. Off by default.
     ///
     /// A *grace* begins when the first client with this setting meets a new primary, or a restarted one, and lasts for
     /// [`Builder::max_ttl`], three seconds at least. In a grace a request that waits goes on waiting, and one that
-    /// does not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to ask again. Leases that
-    /// are renewed are kept, also where the new primary has never heard of them, for as long as their holder reaches it
+    /// does not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to ask again. Renewed
+    /// leases are kept, also if the new primary lacks them, provided that their holder reaches it
     /// before they end. All clients have to set this, with the same longest TTL and key prefix. The rows "A failover with
-    /// a grace" of [`guide::guarantees`](crate::guide::guarantees) say what ends that.
+    /// a grace" of [`guide::guarantees`](crate::guide::guarantees) have the exceptions.
     ///
     /// A request over a connection that was silent for half a second costs one more round trip: the server is asked
-    /// whether it is still the primary that it was. Where a server refuses `INFO` or `TIME` to scripts, nothing is granted.
-    /// With several servers there is no such round trip, and one that became a primary votes once its grace is over, as one
-    /// does that restarted. Kinds of leases beside the plain lock
-    /// are granted by the same rules; where the new primary has not heard of a read or write lock, a permit, or a lease of
-    /// `lock_all`, that lease is lost.
+    /// whether it is still the same primary. If a server refuses `INFO` or `TIME` to scripts, nothing is granted.
+    /// With several servers there is no such round trip, and a new primary votes once its grace is over, as after a restart.
+    /// All kinds of leases are granted by these rules, but a read or write lock, a permit, or a lease of `lock_all` is lost
+    /// if the new primary lacks it.
     ///
     /// # Examples
     ///

@@ -10,21 +10,21 @@ use crate::net::streams::Connector;
 use crate::{endpoint::Endpoint, error::Error, net::transport::Address};
 
 impl Builder {
-    /// Calls `connect` with a host and a port for each connection, and speaks over the stream that it gives: through an
+    /// Calls `connect` with a host and a port for each connection, and uses the stream that it returns: through an
     /// SSH tunnel, a SOCKS proxy or a mesh's sidecar, or over TLS by another library.
     ///
-    /// All connections are opened so, and none otherwise: those to the servers of URLs, to Sentinels, and to the servers
-    /// that Sentinels and a Cluster's nodes name ([`Builder::map_address`] is asked first where that is). The host is
-    /// what the URL or the node says, without the brackets of IPv6; the library looks no name up. For `rediss://` URLs
+    /// All connections are opened in this way: those to the servers of URLs, to Sentinels, and to the servers
+    /// that Sentinels and a Cluster's nodes name (after [`Builder::map_address`], if set). The host is
+    /// the one in the URL or of the node, without the brackets of IPv6; the library looks no name up. For `rediss://` URLs
     /// the library speaks TLS over the stream, so `connect` must not. A `redis+unix://` URL is refused.
     ///
     /// `connect` has nine tenths of [`Builder::connect_timeout`], must not block the thread, and may be called several times
     /// at once. Its future may be dropped at any await point. If it fails, panics or takes longer, or its stream fails, panics or
     /// ends, the server is unavailable ([`Unavailable`](crate::ErrorKind::Unavailable)), and connected to again later.
     ///
-    /// Each stream has a task on the locker's runtime, which copies between it and a pair of sockets: two descriptors, and a
-    /// write and a read more for each command and each reply. A stream is shut down and dropped once the locker has no
-    /// more use for it; one that hangs is dropped two [`Builder::command_timeout`]s later.
+    /// Each stream has a task on the locker's runtime, which copies between it and a pair of sockets: two descriptors, and one
+    /// more write and read for each command and each reply. A stream is shut down and dropped once the locker no
+    /// longer needs it; one that hangs is dropped two [`Builder::command_timeout`]s later.
     ///
     /// # Examples
     ///

@@ -1,18 +1,18 @@
-//! A question of several keys of one slot that are at two servers, key by key: a slot of a Redis Cluster that moves.
+//! Commands of several keys whose slot moves between two servers of a Redis Cluster: sent in pieces, key by key.
 //!
-//! No server takes a command of several of its keys unless it has all of them (`TRYAGAIN`), and a migration that was
-//! interrupted stays so until somebody mends it. What has one key is always served: by the server that the slot moves from
-//! as long as that has the key, and else by the other one, to which it sends a caller on (`ASK`).
+//! While a slot moves, no server runs a command of several keys unless it has all of them (`TRYAGAIN`), and an
+//! interrupted migration stays so until it is mended. A command of one key is always served: by the server that the slot
+//! moves from while it has the key, and then by the other one, to which the first redirects (`ASK`).
 //!
-//! An acquire is three questions then: the lock is taken, its counter mints a token, and the lock is extended. Only with the
-//! last answer is the token issued. It proves that the lock was the owner's all the while, since no owner is let in twice;
-//! so the token was minted after those of all owners that held the lock before, and before those of all that hold it
-//! later, as it is where one script does both. `policy/model/apart.rs` searches this.
+//! An acquire has three pieces then: the lock is taken, its counter mints a token, and the lock is extended. Only the
+//! last reply issues the token. It proves that the owner had the lock without a gap, because no owner is granted it twice;
+//! so the token was minted after those of all earlier holders, and before those of all later ones, as with one script
+//! for both. The model `policy/model/apart.rs` checks this.
 //!
-//! The counters of several locks vote, as several servers do: each accepts the token that is proposed, or says what it has
-//! accepted, and then another is proposed. So one token is above all that were issued for any of the locks.
+//! The counters of several locks vote, as several servers do: each accepts the proposed token, or names the one that it has
+//! accepted, and then a larger one is proposed. So one token is above all that were issued for any of the locks.
 //!
-//! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: a waiter asks again and again.
+//! The queue is not used meanwhile: waiters poll.
 
 use leasehold_resp::Decimal;
 

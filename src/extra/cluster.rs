@@ -1,4 +1,4 @@
-//! A Redis Cluster: a key is in a slot, a map says which master serves that, and a node that does not names another.
+//! A Redis Cluster: a key is in a slot, a map says which master serves that, and other nodes redirect to it.
 
 use super::apart::{by_keys, spell};
 use crate::cluster::host_port::HostPort;

@@ -1,7 +1,7 @@
-//! Several locks of one owner, with one token that is good for each: all are taken in one script, or none.
+//! Several locks of one owner, with one token for all: one script takes all of them, or none.
 //!
-//! The words are the keys of the locks beside the first, then nothing, and then the values of owners in whose place it takes
-//! locks.
+//! The arguments are the keys of the locks after the first, then an empty one, and then the values of owners whose locks it
+//! may take over.
 
 use leasehold_resp::{Decimal, Frame};
 

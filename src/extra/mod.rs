@@ -1,4 +1,4 @@
-//! What stands on the machine, and is named by nothing in it: what only some programs use.
+//! What is built on the machine, which names nothing of it: features that only some programs use.
 
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) mod apart;

@@ -1,14 +1,14 @@
 //! Waiting in the queue of a lock at its server: `scripts/queue.lua` has the queue, and [`crate::policy::WaiterState`]
-//! says what an owner in it may believe.
+//! says what a waiting owner may conclude.
 //!
-//! The first of each line of this process has an entry, once the server has confirmed the channel on which hand-overs
-//! come. The entry says every third of its life that it still waits. It stays on one connection: when that ends, or
-//! the server knows the owner no more, another owner enters. Whatever ends an entry sends the release that leaves
-//! the queue, on the same connection; so a push to an owner that waits no more is given back without a look at it.
+//! The first of each line of this process has an entry, once the server has confirmed the channel for hand-overs.
+//! The owner says every third of the entry's life that it still waits. The entry stays on one connection: when that ends, or
+//! the server no longer knows the owner, another owner enters. Each end of an entry sends the release that leaves
+//! the queue, on the same connection; so a lock that is pushed to an owner that no longer waits is released unseen.
 //!
-//! Where no script may do what a queue needs, such as call `TIME`, there is none: the first asks again and again.
+//! If scripts may not do what a queue needs, such as call `TIME`, there is no queue, and the first polls.
 //!
-//! One of several servers has the queue, the same for all processes. There a push says whose turn it is to ask all.
+//! Of several servers one has the queue, the same for all processes. A push there says whose turn it is to ask all servers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What was given back lately, for a server that takes the place of another: a replica that is promoted knows nothing of
-//! what the master was told after that, and has locks that nobody holds any more, for as long as their TTL.
+//! Recent releases, for a server that replaces another: a promoted replica may lack the master's last writes, and keep
+//! released locks until their TTL.
 
 use std::collections::VecDeque;
 use std::time::Duration;

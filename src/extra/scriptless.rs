@@ -3,11 +3,11 @@
 //! The key, its value and the counter are those that scripts have, so clients with scripts and without exclude one another,
 //! and tokens rise over both. `machine/steps.rs` says how a token is minted, and why that is safe.
 //!
-//! A lock is given back by a `SET` that ends it in the past, if its value is the owner's: any server that has `IFEQ` has that
-//! too, where Redis has `DELEX` for it and Valkey 9 `DELIFEQ`. The value is compared whole, so it has no format, and scripts
-//! put nothing behind it.
+//! A lock is released by a `SET` with an expiry in the past, if its value is the owner's: each server with `IFEQ` has that,
+//! while `DELEX` is only in Redis, and `DELIFEQ` only in Valkey 9. The value is compared whole, so it has no format, and
+//! scripts add no mark to it.
 //!
-//! Nobody enters a queue: a waiter asks again when the server tells of the lock, and now and then. Order is a courtesy.
+//! There is no queue: a waiter asks again when the server tells of the lock, and at intervals, in no order.
 
 use leasehold_resp::Decimal;
 

@@ -1,6 +1,6 @@
-//! Locks that several may have shares of: `scripts/share.lua` has what is asked and answered.
+//! Locks that several clients may share: `scripts/share.lua` has the arguments and replies.
 //!
-//! A share is told the limit, 0 without one, and its weight.
+//! The arguments of a share are the limit, 0 without one, and its weight.
 
 use std::num::NonZeroU32;
 

@@ -2,15 +2,14 @@
 //!
 //! One script at each server takes the lock and accepts the token, so nobody comes between the former holder and the new
 //! one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts one only above its counter
-//! (`policy/fence.rs`). What is taken from anybody breaks exclusion on purpose: the former holder goes on until it learns
-//! of its loss. What is taken by a ticket does not: its owner is nobody, so its lock is as good as free to an owner that
-//! names it; and a server that has lost it grants nothing.
+//! (`policy/fence.rs`). A steal breaks exclusion on purpose: the former holder goes on until it is told
+//! of its loss. An adoption does not: a ticket is an owner without a process, whose lock counts as free for a request that
+//! names it; and a server that has lost the ticket grants nothing.
 //!
-//! A round that is lost is given back like any other. Servers that had granted it are free then: the victim, or the
+//! A lost round is released like any other. Servers that had granted it are free then: the victim, or the
 //! ticket, may be without a quorum.
 //!
-//! A ticket is an owner that nobody is, by `keep.lua`: from then on nothing that the former holder has sent, or sends late,
-//! touches the key.
+//! `keep.lua` writes the ticket: from then on no late command of the former holder touches the key.
 
 use std::time::Duration;
 

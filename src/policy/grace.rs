@@ -1,45 +1,47 @@
-//! The time after a failover in which a primary grants nothing new, and is told by holders what they hold.
+//! The grace: the time after a failover in which a primary grants nothing new, and holders report their leases to it.
 //!
-//! A replica that is promoted may not have heard of the last that the primary before it did: a lock is free that is
-//! held, or is one's that gave it back. What it has not heard of ends within the longest TTL in use, unless it is
-//! renewed with this primary itself. So a primary has a *grace* of that length when its reign begins:
+//! A promoted replica may lack the last writes of the former primary: a held lock is free there, or a released lock is
+//! taken. A lease that it lacks ends within the longest TTL in use, unless it is renewed at this primary. So a primary
+//! has a *grace* of that length when its reign begins:
 //!
-//! - **Nothing new is granted in it**, whether the lock is free there or not, by an answer or a push. What goes on
-//!   within a process goes on, with a token above its predecessor's: nobody else has it. (The machine hands on only what
-//!   needs no question.)
-//! - **Holders say that they hold**, by `repair`, which counts as an extension. It creates a key that is
-//!   absent: nobody else can have been granted the lock. It takes a key over where the counter is below the holder's
-//!   token: the lease of that key had ended when the larger token was given. Not elsewhere: of two owners in one
-//!   process the earlier may be repeated late, and one that was stolen from may not have heard of it. It raises counters to what holders show.
-//! - **That is too late once the grace is over by the server's own clock**, and the script says so: what was sent in
-//!   time may arrive when another has been granted the lock.
-//! - **No release hands a lock on in it**: the key may have come back with the replica, given back already,
-//!   and the lock be another's.
+//! - **Nothing new is granted in it**, whether the lock is free there or not, by a reply or a push. A lock that is passed
+//!   on within a process goes on, with a token above its predecessor's: no other client has it. (The machine passes on
+//!   only without a command.)
+//! - **Holders report their leases**, by `repair`, which counts as an extension. It creates a missing key: no
+//!   other client can have been granted the lock. It takes a key over if the counter is below the holder's
+//!   token: the lease of that key had ended when the larger token was minted. In no other case: of two owners in one
+//!   process the earlier may repeat its report late, and the victim of a steal may not know of it. It raises counters
+//!   to the holders' tokens.
+//! - **A report is too late once the grace is over by the server's own clock**, and the script says so: a report that was
+//!   sent in time may arrive after another client was granted the lock.
+//! - **No release hands a lock on in it**: the key may have come back with the replica, although it was released,
+//!   and another client may hold the lock.
 //! - **The reign begins with the marker**, written by the first client that finds none of this run and this
-//!   replication id (`scripts/reign.lua`): the server has been promoted by then. A run alone does not say it: a server
-//!   that is demoted and promoted again is the same run. All that come later find the marker, so that the grace
+//!   replication id (`scripts/reign.lua`): the server has been promoted by then. The run alone is not enough: a server
+//!   that is demoted and promoted again is the same run. All later clients find the marker, so that the grace
 //!   ends, and for all at once.
-//! - **Its end is counted from the answer**, before which the server has read its clock, never from the question.
+//! - **Its end is counted from the reply**, before which the server has read its clock, never from the command.
 //! - **A connection that met a replica has learned no reign**, and grants nothing once the replica is promoted.
-//! - **What was learned lapses** within a second of its last use, and no use brings it back but another look: a server
-//!   that is demoted and promoted again closes no connections, and refuses nothing over one on which nothing is asked
-//!   meanwhile. Until then nothing new is asked for, no release is repeated that hands on, and that a lease is gone is
-//!   not believed.
-//! - **A grant is judged again when it is answered**: what was asked in the reign before may have been under way while
-//!   the server was a replica, and arrive in the grace of the next.
-//! - **Tokens go on above those that are lost**: the grace is longer than they may be ahead of what is proposed to the
-//!   successor ([`TOKENS_APART`]), however short leases are.
+//! - **A learned reign lapses** within a second of its last use, and only another question renews it: a server
+//!   that is demoted and promoted again closes no connections, and refuses nothing on a connection that is silent
+//!   meanwhile. Until that question is answered no new lock is requested, no release that hands on is repeated, and
+//!   a missing lease is not believed.
+//! - **A grant is judged again when the reply comes**: a request of the former reign may have been under way while
+//!   the server was a replica, and arrive in the grace of the next reign.
+//! - **Tokens go on above those that are lost**: the grace is longer than the most by which they may be ahead of the
+//!   proposals to the successor ([`TOKENS_APART`]), however short leases are.
 //!
-//! `policy/model/grace.rs` searches this, and finds a breach without each of the rules. A restart begins a reign,
-//! too: so it protects also from what a server forgets that is restarted.
+//! The model `policy/model/grace.rs` checks this, and finds a breach without each of the rules. A restart begins a reign,
+//! too, so a grace also protects leases that a restarted server forgets.
 //!
-//! It cannot protect from: a primary that still serves clients when another is promoted; clients that do not do the
-//! same, or have leases longer than the longest that is stated; a server's clock that is set forward within the
-//! grace, or back while what a holder said is under way; a server that is demoted and promoted again between two uses
-//! of a connection that are less than a second apart, or another behind a proxy that keeps the connection; keys that are
-//! lost without a failover, or come to another primary without one (`FLUSHALL`, slots that are moved by hand). Tokens can fall where the clocks of the two servers are more than a second apart, or a wrong clock has
+//! It cannot protect from: a primary that still serves clients when another is promoted; clients without the
+//! setting, or with leases longer than the stated longest TTL; a server's clock that is set forward within the
+//! grace, or back while a report is under way; a server that is demoted and promoted again between two uses
+//! of a connection that are less than a second apart, or another server behind a proxy that keeps the connection; keys
+//! that are lost, or come to another primary, without a failover (`FLUSHALL`, slots that are moved by hand). Tokens can
+//! fall if the clocks of the two servers are more than a second apart, or a wrong clock has
 //! driven a counter ahead: exclusion needs neither. A lease without a token takes over no key that came back: it
-//! ends. So does one whose lock a grant takes that was under way to the server since an earlier reign of it.
+//! ends. So does a lease whose lock is taken by an acquire that was under way since an earlier reign of the server.
 
 use std::time::Duration;
 

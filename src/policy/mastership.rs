@@ -3,14 +3,14 @@
 //! Sentinels order configurations by their epoch. The Sentinel that leads a failover has the new
 //! epoch once the promoted replica has said that it is a master, and names that replica as the
 //! server to use from then on, while it still *watches* the old master, until the failover is over.
-//! The other Sentinels follow by gossip. The old master is demoted last, ten seconds later where it
-//! is well: until then there are two that take writes, and what the old one is told is forgotten.
+//! The other Sentinels follow by gossip. The old master is demoted last, ten seconds later if it
+//! lives: until then two servers take writes, and those of the old one are forgotten.
 //!
 //! So clients have to leave the old master for good, on the same evidence, within a short time:
 //!
 //! - A newer configuration counts once the server that it names says itself that it is a master.
-//!   One that this client does not reach has said so to the Sentinels: where they are agreed, it is
-//!   followed without an answer, and nothing is granted until there is one. Others grant there.
+//!   One that this client cannot reach has said so to the Sentinels: if they agree, it is
+//!   followed without an answer, and nothing is granted until it answers. It grants to other clients.
 //!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
 //!   be gone before it has told the others, which would then keep the old master.

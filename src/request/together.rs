@@ -1,15 +1,15 @@
-//! Several locks at once, for a request that others keep from them by taking them one by one.
+//! Several locks at once, although other requests keep taking single ones.
 //!
-//! All are taken or none, so a request for several waits until all are free at the same moment, which never comes where
-//! each is always somebody's. So it has a turn: it waits in the queues of all its locks at once, before all requests for
-//! one, and keeps what it gets until it has all. That is what the turn costs: a lock that it keeps is nobody's. So there is
-//! one turn at a time, of all requests for several whose names have one key prefix: that of the holder of a lock of that
-//! purpose, which it gives back as soon as it has its locks. And a turn is bounded: if it was too short, it gives back all
-//! that it kept, and waits for as long again without keeping anything.
+//! All locks are taken or none, so a request for several waits until all are free at the same moment, which never comes if
+//! one of them is always held. So it has a turn: it waits in the queues of all its locks at once, before all requests for
+//! single locks, and keeps each lock that it gets until it has all. A kept lock is of no use to any client meanwhile. So one
+//! request at a time has its turn, among those with one key prefix: the holder of a lock for that purpose, which it
+//! releases as soon as it has its locks. And a turn is bounded: if it was too short, the request releases all
+//! that it kept, and waits for the same time without keeping anything.
 //!
-//! What it keeps are parts: ordinary leases, each of one lock, and of an owner of its own. When it has all, the request
-//! takes all of them in one script, to which the parts' locks are as good as free. The parts give themselves back after
-//! that, whichever owner has their locks by then: nobody relies on them.
+//! The kept locks are parts: ordinary leases, each of one lock, and of an owner of its own. When it has all, the request
+//! takes all of them in one script, for which the parts' locks count as free. The parts are released after
+//! that, whichever owner has their locks by then: no caller relies on them.
 
 #[cfg(feature = "cluster")]
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ const MAX_SLOTS: usize = 64;
 const FIRST_TURN: Duration = Duration::from_millis(250);
 /// Each is twice as long as the one before, up to this.
 const LONGEST_TURN: Duration = Duration::from_secs(8);
-/// How soon it is looked for the first time whether others were in the way; each time is twice as long as the one before, up
+/// When to check first whether other requests were in the way; each later time is twice as long as the one before, up
 /// to the first turn's.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
