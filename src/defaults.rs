@@ -1,4 +1,4 @@
-//! What a request starts with, by the settings of its locker.
+//! A locker's defaults for its requests.
 
 use std::sync::Arc;
 use std::time::Duration;

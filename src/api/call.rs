@@ -1,4 +1,4 @@
-//! Questions of callers that hold no lease.
+//! Calls without a lease.
 
 use std::pin::pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,4 @@
-//! A lease that is held: what its holder asks of it.
+//! A held lease, as its holder uses it.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! What callers are told, by what the machine says.
+//! From the machine's results to those of callers.
 
 use std::time::Duration;
 

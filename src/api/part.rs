@@ -1,4 +1,4 @@
-//! A lease that nobody has a guard of: it is kept for a request that waits for others too.
+//! A lease without a guard, kept for a request that waits for further locks.
 
 use std::sync::Arc;
 

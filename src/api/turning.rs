@@ -1,4 +1,4 @@
-//! A lease of a share that becomes one of the whole lock, and the other way round.
+//! A share that becomes the whole lock, and the other way round.
 
 use std::sync::Arc;
 use std::time::Duration;

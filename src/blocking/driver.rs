@@ -1,7 +1,7 @@
-//! Carries bytes and time into the machine, and out of it: threads and blocking sockets.
+//! Carries bytes and time between the machine and blocking sockets, by threads.
 //!
 //! The machine is behind one mutex with short sections, as in [`crate::driver`]. One thread for each server dials and
-//! reads, and one has the clock. A caller writes what it asks for, and is parked until the machine wakes it.
+//! reads, and one has the timer. A caller writes its own command, and is parked until the machine wakes it.
 
 use std::io;
 use std::mem;

@@ -1,5 +1,4 @@
-//! From settings to servers that are connected to: what the URLs lead to, whether the settings can
-//! be.
+//! From settings to servers: where the URLs lead, and whether the settings are valid.
 
 use std::time::Duration;
 
@@ -14,8 +13,8 @@ use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};
 
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
-/// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and
-/// not the lease's validity.
+/// The part of the TTL that each of several servers may take: a slow one should cost a vote, not the lease's
+/// validity.
 const TTL_SHARE: u32 = 20;
 /// But not less than this, which a healthy server needs on a busy day.
 const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
@@ -23,11 +22,11 @@ const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 /// Longer than this, a dead server is not noticed within any lease.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
-/// What is said of the URL of a Cluster or a service beside others.
+/// The error for the URL of a Cluster or a service beside other URLs.
 pub(super) const NOT_ALONE: &str = "a redis-cluster:// or redis-sentinel:// URL must be given \
                                     alone: a quorum needs independent servers, by redis:// URLs";
 
-/// What the URLs lead to.
+/// Where the URLs lead.
 pub(super) enum Servers {
     /// Servers that stay where they are, each with a vote.
     Fixed(Vec<Endpoint>),
@@ -85,7 +84,7 @@ impl Builder {
         Ok(Servers::Fixed(endpoints))
     }
 
-    /// Makes the server of a URL what the settings have it: with the provider of its credentials where there is one.
+    /// Applies the settings to the server of a URL, such as the provider of its credentials.
     #[cfg_attr(
         not(any(test, feature = "credentials", feature = "streams")),
         allow(
@@ -112,7 +111,7 @@ impl Builder {
         Ok(())
     }
 
-    /// What servers that want TLS are met with.
+    /// TLS settings for servers over TLS.
     pub(super) fn tls_client(&self, servers: &Servers) -> Result<Option<Client>, Error> {
         let endpoints = match servers {
             Servers::Fixed(endpoints) => endpoints,
@@ -125,7 +124,7 @@ impl Builder {
         security::client(endpoints)
     }
 
-    /// The longest TTL that the restart quarantine has to wait for, where it is on.
+    /// The longest TTL for which the restart quarantine has to wait, if it is on.
     pub(super) fn guarded_ttl(&self) -> Option<Duration> {
         let is_on = self.restart_quarantine.unwrap_or(self.urls.len() > 1);
         is_on.then(|| self.max_ttl_in_use())
@@ -160,7 +159,7 @@ impl Builder {
         places > 1 || self.restart_quarantine == Some(true) || self.refuse_evicting || is_service
     }
 
-    /// What is asked of the servers before they may vote; none where they vote whatever they say of themselves.
+    /// What servers need for a vote; none if any server may vote.
     pub(super) fn rules(&self, servers: &Servers) -> Option<Rules> {
         let by_sentinels = matches!(servers, Servers::Service(_));
         let is_judged = self.is_judged(servers.places(), by_sentinels);
@@ -172,7 +171,7 @@ impl Builder {
         })
     }
 
-    /// The sections of INFO that are of use beside those that the rules need: the one server may lose its
+    /// The sections of INFO that are useful beside those that the rules need: a single server may lose its
     /// memory, and its name may move.
     pub(super) fn info_if_allowed(
         &self,

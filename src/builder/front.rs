@@ -19,12 +19,12 @@ use crate::policy::Quorum;
 use crate::stats::Meter;
 use crate::{clock, driver};
 
-/// The name of the lock of those that have their turn to collect several locks.
+/// The name of the lock that a request holds in its turn to collect several locks.
 #[cfg(any(test, feature = "groups"))]
 const TURNS: &[u8] = b"leasehold:turn";
 
 impl Builder {
-    /// What a locker stands on, once this number of servers serve.
+    /// The front of a locker, once this number of servers serve.
     pub(super) async fn front(&self, least: fn(Quorum) -> usize) -> Result<Front, Error> {
         let mut targets = self.servers()?;
         let (machine, servers, quorum) = self.machine(&mut targets)?;

@@ -49,7 +49,7 @@ impl Builder {
     /// of credentials, a connector and an observer.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
-        // Said before that a feature is missing, which would not help.
+        // Before the error for a missing feature, which would not help.
         let has_scheme = |url: &str, kind| {
             let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
             scheme.is_some_and(|scheme| scheme.ends_with(kind))

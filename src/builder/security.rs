@@ -1,4 +1,4 @@
-//! What the servers that want TLS are met with.
+//! TLS settings for servers over TLS.
 
 use crate::endpoint::Endpoint;
 use crate::error::Error;
@@ -8,8 +8,8 @@ use crate::net::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::net::transport::Address;
 
-/// Nothing where no server wants TLS. A caller that asks for TLS gets it everywhere or an error: never
-/// a connection in the clear.
+/// None if no server uses TLS. A caller that asks for TLS gets it everywhere, or an error: never
+/// an unencrypted connection.
 #[cfg(feature = "tls")]
 pub(super) fn client(tls: Option<&Tls>, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
     let plain = endpoints.iter().find(|endpoint| !endpoint.tls);

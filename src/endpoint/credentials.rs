@@ -1,4 +1,4 @@
-//! What a server lets a client in by: what a URL says, or what a provider says at each connection.
+//! Credentials for servers: of a URL, or of a provider at each connection.
 //!
 //! A password is in no `Debug`, no `Display` and no error of this module.
 

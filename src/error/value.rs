@@ -1,4 +1,4 @@
-//! The value under a lock's key, as people are told of it: `machine/ids.rs` says of what it consists.
+//! The value of a lock's key, shown to people: `machine/ids.rs` has its parts.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Asks one server for the facts. Whatever it does not answer in time ends the questions: what it
-//! has said until then is kept.
+//! Asks one server for the facts. The first question without an answer in time is the last; earlier answers are
+//! kept.
 
 use std::time::Duration;
 

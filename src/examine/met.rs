@@ -1,4 +1,4 @@
-//! What is to be said of a server that was asked, or that could not be.
+//! The findings about a server that was asked, or could not be.
 
 use super::facts::shown;
 use super::report::{Check, Finding, ServerExamination, ServerKind};

@@ -1,7 +1,7 @@
-//! A lock of nobody's, on which rights are tried: its keys, the commands, and what replies mean.
+//! A scratch lock on which rights are tried: its keys, the commands, and what replies mean.
 //!
-//! The keys are a lock's own, under the prefix that locks have, with a name that nobody else has.
-//! They end by themselves after 5 s, whatever becomes of us, and are deleted before.
+//! The keys are those of a lock under the locks' prefix, with a unique name.
+//! They are deleted, and expire after 5 s in any case.
 
 use std::fmt::Write as _;
 

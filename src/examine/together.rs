@@ -1,4 +1,4 @@
-//! What is so of all servers together. Pure.
+//! Findings about all servers together. Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Asking servers, and hearing of changes there, by the machine.
+//! Asking servers, and watching keys there, by the machine.
 
 use std::future::pending;
 use std::mem;

@@ -1,8 +1,8 @@
 //! A rate limit: tokens that come back evenly, taken by one script (`scripts/limit.lua` says how).
 //!
-//! Several servers do not count together: each gives its share of the rate and of the burst, and a caller
-//! asks them one after the other, from a random one on, until one of them has tokens, and the next already
-//! where one does not answer soon. So all of them together never give more than the whole, whichever are asked.
+//! Several servers do not count together: each gives its share of the rate and of the burst. A caller
+//! asks them one after the other, from a random one on, until one has tokens, and goes on early if
+//! one does not answer soon. So together they never give more than the whole, whichever are asked.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Work under a lease that is a part of what it is done for: `scripts/settle.lua` extends, finishes and
+//! Work under a lease that is kept in the primitive's own key: `scripts/settle.lua` extends, finishes and
 //! gives up what another script has started; of several servers, `scripts/accept.lua`.
 //!
 //! The lease is renewed in the caller's task, beside the work. Its end is counted as that of a lock's lease:
-//! from before the question was sent, less drift (safety rule 2).
+//! from before the command was sent, less drift (safety rule 2).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

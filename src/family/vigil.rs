@@ -1,4 +1,4 @@
-//! Waiting for a key to change, told by the server where it can tell, and else by asking now and then.
+//! Waiting for a key to change: by the server's pushes if it can push, otherwise by polling.
 
 use std::pin::pin;
 use std::time::Duration;

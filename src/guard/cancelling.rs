@@ -1,4 +1,4 @@
-//! A token that is cancelled when the lease is over, for work that goes on elsewhere.
+//! A token that is cancelled when the lease is over, for other tasks and threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Guards that another process takes over from.
+//! Guards that leave their locks to a ticket.
 
 use std::time::Duration;
 

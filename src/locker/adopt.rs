@@ -1,4 +1,4 @@
-//! Locks that another process has let go of by a ticket.
+//! Locks that another process has left to a ticket.
 
 use super::Locker;
 use crate::error::Error;

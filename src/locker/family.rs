@@ -1,4 +1,4 @@
-//! What there is beside locks.
+//! Limits, jobs, idempotency keys, latches and barriers.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Locks as they are seen from outside: each server's word on their holders, and the end of a
-//! lease that is not ours.
+//! Locks seen from outside: each server's answer about their holders, and the end of another
+//! client's lease.
 //!
-//! No hold, no vote and no verdict: one server after the other says what is there.
+//! No hold, no vote and no verdict: each server is asked by itself.
 
 use std::collections::BTreeMap;
 

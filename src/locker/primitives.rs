@@ -1,4 +1,4 @@
-//! What is kept beside locks, seen from outside: of one name, or found by going through the servers' keys.
+//! Limits, jobs and the like, seen from outside: those of one name, or found by going through the servers' keys.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! An election as processes see it that are no candidates.
+//! An election, seen by processes that are no candidates.
 
 use std::time::Duration;
 

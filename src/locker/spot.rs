@@ -1,4 +1,4 @@
-//! The servers, as those ask them that look at locks from outside.
+//! Asking servers about locks from outside.
 
 use std::future::poll_fn;
 #[cfg(feature = "cluster")]

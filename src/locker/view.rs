@@ -1,4 +1,4 @@
-//! Locks as their servers show them, put together from what each of them says.
+//! Locks seen from outside, put together from the answers of all servers.
 
 use std::cmp::Reverse;
 use std::time::Duration;

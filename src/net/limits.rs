@@ -1,5 +1,5 @@
-//! The most that a reply may be, by what the connection is for. A server that sends more is not
-//! answering us, and its connection ends; what one reply takes in memory is bounded by this.
+//! The largest reply, by the purpose of the connection. If a server sends more, its connection ends; this bounds the memory
+//! of one reply.
 
 pub use leasehold_resp::Limits;
 

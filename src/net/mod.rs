@@ -3,8 +3,9 @@
 //! This layer knows bytes, addresses and errors. It must never know what a lock, a script or a quorum is, nor decide to
 //! connect again: the machine decides that.
 //!
-//! `transport` opens sockets, by `tls` where that is wanted, `streams` has a caller open them, and an `open_error` says why there is none; `limits` knows how
-//! large a reply may be; `refusal` is what a server refused, `fault` why a command has no reply, `reason` which party failed.
+//! `transport` opens sockets, with `tls` if asked for; `streams` has a caller open them; `open_error` says why a dial failed;
+//! `limits` says how large a reply may be; `refusal` is a server's error, `fault` why a command has no reply, `reason` which
+//! party failed.
 
 pub mod fault;
 #[cfg(any(test, feature = "cluster", feature = "sentinel"))]

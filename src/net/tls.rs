@@ -28,8 +28,8 @@ use crate::policy::Moment;
 pub(crate) use trust::InvalidTls;
 use trust::{Identity, Pem};
 
-/// A handshake of a connection that takes another's place may take this many times as long as one of the first: a server
-/// that all its clients come back to at once needs long for them, and one that is thrown away is to be made again.
+/// The handshake of a connection that replaces another may take this many times as long as a first one: when all clients
+/// come back at once, a server needs long for their handshakes, and one that is given up has to be repeated.
 const PATIENCE: u32 = 15;
 /// Servers whose last session is remembered.
 const SESSIONS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! What is asked of a server that has a limit, and what it says.
+//! The command of a limit, and its replies.
 
 use std::time::Duration;
 
