@@ -1,5 +1,5 @@
-//! The TTL that fits how long leases are held and how long their renewals take: the longer it is, the longer everybody waits
-//! for a holder that died; the shorter, the more renewals there are.
+//! A TTL that fits how long leases are held and how long renewals take: with a longer one waiters wait longer for a holder
+//! that died; with a shorter one there are more renewals.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl AdaptiveTtl {
 
     /// The TTL for the next lease: three times as long as 99 of 100 leases are held, and 20 round trips at least.
     ///
-    /// It is the longest one until 300 leases have been given back: a lease that is too long costs time only when its
+    /// It is `longest` until 300 leases have been released, because a TTL that is too long costs time only when a
     /// holder dies. It is chosen again once a second.
     #[must_use]
     pub fn ttl(&self) -> Duration {

@@ -179,8 +179,8 @@ impl Job {
 
     /// Has the slot run again, by the next caller, if its run does not finish: because it fails, its process
     /// ends, or it is cut off for longer than `ttl`. So the job may run twice, though never at the same time
-    /// while servers and clocks keep their promises; and runs of one job do not overlap, whichever slots they
-    /// are of. The TTL is 10 ms to 24 h, and there is one server, a Cluster or a Sentinel service.
+    /// while servers and clocks keep their promises; runs for different slots of one job do not overlap either.
+    /// The TTL is 10 ms to 24 h. Needs one server, a Cluster or a Sentinel service.
     pub fn at_least_once(mut self, ttl: Duration) -> Self {
         self.site.refuse_several_servers("whether a run has finished is not agreed on");
         self.term = Some(self.site.term(ttl));
@@ -189,9 +189,9 @@ impl Job {
 
     /// Runs `job` if the slot is due and nobody has claimed it or a later one. It does not wait.
     ///
-    /// An `Err` of the job is an output like any other; but of a job that runs at least once, another caller
-    /// may repeat the slot at once. A job that ran is never an `Err` of this call: one at least once whose server does not
-    /// hear of its end is asked again until the lease is over, at most a TTL, and is then
+    /// An `Err` of the job is an output like any other; but with at least once, another caller
+    /// may repeat the slot at once. A job that ran is never an `Err` of this call: with at least once the server is asked
+    /// to note the job's end until the lease is over, at most a TTL; without a confirmation the answer is
     /// [`JobOutcome::Unkept`].
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::ticket::Ticket;
 
 impl<F: Fencing> Guard<F> {
-    /// Gives the lock to a ticket, which another process turns into a guard of its own
-    /// ([`Locker::adopt`](crate::Locker::adopt)) within this time: for work that begins here and ends there.
+    /// Leaves the lock to a ticket, which another process turns into a guard of its own
+    /// ([`Locker::adopt`](crate::Locker::adopt)) within this time: for work that another process finishes.
     ///
     /// The guard is gone, its lease is renewed no longer, and nobody but the ticket's adopter can acquire the
     /// lock until `within` is over; `within` counts from now and does not depend on the TTL. It is at least what
@@ -19,14 +19,14 @@ impl<F: Fencing> Guard<F> {
     /// [`Locker::inspect`](crate::Locker::inspect) shows the guard's label under another owner.
     ///
     /// Of several servers, those that restart without their data vote again after
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), and have forgotten a ticket that is good for longer:
-    /// others may acquire the lock then, and the ticket is spent.
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), and have forgotten a ticket with a longer time:
+    /// other clients may acquire the lock then, and the ticket is spent.
     ///
     /// The text of a ticket is a secret: see [`Ticket`].
     ///
     /// # Errors
     ///
-    /// The lock is given back in each case. [`Lost`](crate::ErrorKind::Lost) if the lease had ended;
+    /// The lock is released in each case. [`Lost`](crate::ErrorKind::Lost) if the lease had ended;
     /// [`Misuse`](crate::ErrorKind::Misuse) for several locks (`lock_all`), for readers, writers and
     /// permits, without scripts, and unless `within` is in [`Ticket::GOOD_FOR`]; else as [`Guard::release`], if no quorum confirmed it.
     ///

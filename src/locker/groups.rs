@@ -14,13 +14,13 @@ impl Locker {
     /// A request for all of these locks at once, which waits while another client holds any of them.
     /// It acquires all, or none.
     ///
-    /// Each server, of a Cluster each for the names of one hash slot, grants them in one script, so callers that want the
-    /// same locks in another order cannot block each other. The guard has one fencing token, which is good for each lock.
+    /// Each server grants all of them in one script (in a Cluster one script for each hash slot), so callers that want the
+    /// same locks in another order cannot block each other. The guard has one fencing token for all locks.
     ///
     /// The request waits until all locks are free at the same moment, or until its turn comes. In its turn it waits
-    /// in the queues of all the locks at once, before all requests for one, and keeps from others what it gets until it
-    /// has all of them, for at most 250 ms. If that is too short, it gives back what it has, waits for as long with no
-    /// lock, and has another turn with twice the time, up to 8 seconds. So it is served although others want single
+    /// in the queues of all the locks at once, before all requests for single locks, and keeps the locks that it gets until
+    /// it has all of them, for at most 250 ms. If that is too short, it releases them, waits for the same time without any
+    /// lock, and has another turn of twice the time, up to 8 seconds. So it is served although others want single
     /// locks. There is one turn at a time among all requests for several locks with one key prefix: its holder has the
     /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot, and awaiting
     /// the request is [`Misuse`](crate::ErrorKind::Misuse) for locks in more than 64 slots.
@@ -52,8 +52,8 @@ impl Locker {
     /// which it is.
     ///
     /// The request tries the locks one by one, a round trip each, and skips those that others wait
-    /// for. After an eighth of a command's timeout it tries all that are left at once. If none is free, it
-    /// waits in the line of each of them, and keeps the first that is granted; if another is granted at the same
+    /// for. After an eighth of a command timeout it tries all the others at once. If none is free, it
+    /// waits for each of them, and keeps the first that is granted; if another is granted at the same
     /// moment, the request gives it back. Statistics count a request for each lock. With
     /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
     ///
