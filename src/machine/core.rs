@@ -380,12 +380,13 @@ impl Machine {
         }
     }
 
-    /// The grant of a lease was told. Whether it was lost before that, which is told now.
-    pub(crate) fn is_announced(&mut self, id: LeaseId) -> bool {
-        let Some(lease) = self.leases.get_mut(id) else { return false };
+    /// The grant of a lease was told; and its loss is, where that came before.
+    pub(crate) fn is_announced(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
         lease.is_announced = true;
-        let loss = lease.state().and_then(LeaseState::loss);
-        loss.inspect(|why| self.tell(id, &|names| Event::Lost(id, names, *why))).is_some()
+        if let Some(why) = lease.state().and_then(LeaseState::loss) {
+            self.tell(id, &|names| Event::Lost(id, names, why));
+        }
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {
