@@ -118,7 +118,8 @@ proptest! {
         let granted_at = Moment::from_nanos(0);
         let deadline = Term::new(ttl, None).unwrap().deadline(granted_at);
         let mut asked_at = renew_at(granted_at, ttl);
-        prop_assert!(granted_at.after(hold) <= asked_at);
+        let within_a_step = ttl / 1000;
+        prop_assert!(granted_at.after(hold) <= asked_at.after(within_a_step));
         let mut tries = 1;
         while let Some(next) =
             retry_at(asked_at.after(round_trip), tries - 1, ttl, deadline, random)

@@ -88,9 +88,7 @@ impl Lease {
     /// Its grant was told, and so is what happens to it from here on; and its loss, where that came before.
     pub(super) fn is_announced(&self) {
         let (id, driver) = (self.id, &self.locker.driver);
-        if driver.look(|machine| machine.is_announced(id)) {
-            driver.with(|_, _| ());
-        }
+        driver.look(|machine| machine.is_announced(id));
     }
 
     pub(crate) fn name(&self) -> &[u8] {

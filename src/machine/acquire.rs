@@ -63,7 +63,8 @@ impl Machine {
         let settings = &self.settings;
         let owner = Owner::new((settings.owner_id)(), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
-        let planned = now.after(settings.timeout);
+        // A lease that is held by then is renewed then: a grant moves no timer.
+        let planned = now.after(settings.timeout).min(renew_at(now, term.ttl()));
         let conditions = self.conditions(kind, term, retry.ends_at(), replicas.len());
         let attempt = Attempt::begin(conditions, None);
         let bid = match self.spare_bids.pop() {

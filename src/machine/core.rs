@@ -380,12 +380,13 @@ impl Machine {
         }
     }
 
-    /// The grant of a lease was reported. Returns whether the lease was lost before that, and reports the loss.
-    pub(crate) fn is_announced(&mut self, id: LeaseId) -> bool {
-        let Some(lease) = self.leases.get_mut(id) else { return false };
+    /// The grant of a lease was reported. If the lease was lost before that, reports the loss.
+    pub(crate) fn is_announced(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
         lease.is_announced = true;
-        let loss = lease.state().and_then(LeaseState::loss);
-        loss.inspect(|why| self.tell(id, &|names| Event::Lost(id, names, *why))).is_some()
+        if let Some(why) = lease.state().and_then(LeaseState::loss) {
+            self.tell(id, &|names| Event::Lost(id, names, why));
+        }
     }
 
     pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {

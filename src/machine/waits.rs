@@ -14,6 +14,7 @@ use super::answer::Answer;
 use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Doubt, Entry, Has, Lease, Phase, Refusal, Votes};
+use super::rules;
 use super::session::Told;
 use super::talk::What;
 use crate::policy::{
@@ -112,6 +113,7 @@ impl Machine {
             return;
         };
         let link = &mut links[entry.server];
+        let is_new = !entry.is_known && entry.unanswered_since.is_none();
         (entry.asked_at, entry.is_told) = (now, false);
         entry.unanswered_since.get_or_insert(now);
         (lease.asked_at, lease.votes) = (now, Votes::default());
@@ -120,7 +122,10 @@ impl Machine {
         let at = entry.at;
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
-        (replica.has, replica.generation) = (Has::Asked, link.generation);
+        // What the owner was asked for before the entry, or has from its turn, no answer to an entry tells of.
+        let is_first = replica.has == Has::Nothing || replica.has == Has::Asked && !is_new;
+        replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
+        replica.generation = link.generation;
         link.watch_next(now);
         command.bytes.clear();
         command.form = link.talk.form;

@@ -23,6 +23,12 @@ impl Moment {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
 
+    /// The last whole multiple of `step` that is not after this.
+    pub(crate) fn on_grid(self, step: Duration) -> Self {
+        let nanos = self.as_nanos();
+        Self::from_nanos(nanos - nanos % saturating_nanos(step).max(1))
+    }
+
     /// How long after `earlier` this is; zero where it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))

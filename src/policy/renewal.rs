@@ -6,6 +6,9 @@ use super::{Backoff, Moment, Quorum, Verdict};
 
 /// A renewal begins after one in this many parts of the TTL.
 const RENEW_SHARE: u32 = 3;
+/// Renewals are due on a grid, of which a step is one in this many parts of the TTL: those of a process with many leases go
+/// out together, in few commands, few writes and few wakes.
+const GRID_SHARE: u32 = 2048;
 /// The first retry comes after one in this many parts of the TTL, within the two bounds below.
 const FIRST_SHARE: u32 = 60;
 /// Sooner than this, a reply that is merely slow would be overtaken by a retry.
@@ -38,10 +41,10 @@ pub(crate) fn extension(quorum: Quorum, extended: usize, gone: usize) -> Extensi
 
 /// When to renew a lease of `ttl` that was last asked for at `asked_at`.
 ///
-/// After a third of the TTL, so that two more tries as far apart fit before its end: one renewal
-/// that is lost with its whole interval does not cost the lease.
+/// After a third of the TTL, or up to a step of the grid before, so that two more tries as far apart fit before its end: one
+/// renewal that is lost with its whole interval does not cost the lease.
 pub(crate) fn renew_at(asked_at: Moment, ttl: Duration) -> Moment {
-    asked_at.after(ttl / RENEW_SHARE)
+    asked_at.after(ttl / RENEW_SHARE).on_grid(ttl / GRID_SHARE)
 }
 
 /// When to try again after the `failed`th renewal in a row (the first is 0) whose outcome is

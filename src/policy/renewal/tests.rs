@@ -12,7 +12,18 @@ fn at(n: u64) -> Moment {
 
 #[test]
 fn a_renewal_leaves_room_for_two_more_before_the_end() {
-    assert_eq!(renew_at(at(500), ms(9000)), at(3500));
+    let (renewed_at, step) = (renew_at(at(500), ms(9000)), ms(9000) / GRID_SHARE);
+    assert!(renewed_at <= at(3500) && at(3500) < renewed_at.after(step));
+}
+
+#[test]
+fn renewals_of_leases_that_were_asked_for_within_a_step_go_out_together() {
+    let (ttl, step) = (ms(30_000), ms(30_000) / GRID_SHARE);
+    let renewed_at = renew_at(at(300_000), ttl);
+    let begin = at(0).after(renewed_at.since(at(0)) - ttl / RENEW_SHARE);
+    let later = |span| renew_at(begin.after(span), ttl);
+    assert_eq!([later(ms(0)), later(step * 9 / 10)], [renewed_at; 2]);
+    assert_eq!(later(step), renewed_at.after(step));
 }
 
 #[test]
