@@ -63,7 +63,7 @@ impl Machine {
         let settings = &self.settings;
         let owner = Owner::new((settings.owner_id)(), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
-        // A lease that is held by then is renewed then: a grant moves no timer.
+        // Not later than the first renewal of a grant, so that a grant moves no timer.
         let planned = now.after(settings.timeout).min(renew_at(now, term.ttl()));
         let conditions = self.conditions(kind, term, retry.ends_at(), replicas.len());
         let attempt = Attempt::begin(conditions, None);

@@ -122,7 +122,7 @@ impl Machine {
         let at = entry.at;
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
-        // What the owner was asked for before the entry, or has from its turn, no answer to an entry tells of.
+        // An answer to an entry tells nothing of what the owner requested before the entry, or has from its turn.
         let is_first = replica.has == Has::Nothing || replica.has == Has::Asked && !is_new;
         replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
         replica.generation = link.generation;
