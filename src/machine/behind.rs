@@ -1,10 +1,16 @@
 //! The line of a lock within this process: one waiter asks, and those behind it are called, or are told what it knows.
 
+use std::time::Duration;
+
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Entry, Has, Lease, Phase, Votes};
+use super::lease::{Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
+
+/// So long after a change a waiter in the queue asks whether it is the first by now, for each that was before it: where a lock
+/// changes hands sooner than that, it has the lock by then.
+const PACE: Duration = Duration::from_millis(200);
 
 impl Machine {
     pub(super) fn was_sought(&mut self, id: LeaseId) -> bool {
@@ -217,14 +223,18 @@ impl Machine {
     }
 
     /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue, or may be so
-    /// by the answer that is to come.
+    /// by the answer that is to come. Another may have become the first since it asked, and is told of nothing more before
+    /// it asks again.
     pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
-        let may_ask = |entry: &&mut Entry| entry.is_first || entry.unanswered_since.is_some();
-        let entry = self.entry(id).map(|(entry, _)| entry);
-        if let Some(entry) = entry.filter(may_ask) {
+        let Some((entry, _)) = self.entry(id) else { return };
+        let mut at = now;
+        if entry.before == 0 || entry.unanswered_since.is_some() {
             entry.is_told = true;
-            self.plan(id, now);
+        } else {
+            at = now.after(PACE.saturating_mul(entry.before));
+            at = self.leases.get(id).map_or(at, |lease| at.min(lease.due));
         }
+        self.plan(id, at);
     }
 
     /// All that ask for any lock.

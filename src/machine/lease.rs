@@ -577,8 +577,8 @@ pub(crate) struct Entry {
     pub(crate) unanswered_since: Option<Moment>,
     /// The server has answered its owner: only a first question enters.
     pub(crate) is_known: bool,
-    /// It knows of nobody before it.
-    pub(crate) is_first: bool,
+    /// Of how many before it the server knew when it answered last.
+    pub(crate) before: u32,
     /// Something happened to the lock since its last question was put, as a server has told, or as this process has done.
     pub(crate) is_told: bool,
     /// When all servers were asked last.
