@@ -54,12 +54,12 @@ async fn a_lock_is_with_one_process_at_a_time_and_goes_on_at_its_release() {
 
 /// The server told it of the change before, as one that others were before, and tells it of no other.
 #[tokio::test(start_paused = true)]
-async fn one_that_became_the_first_in_the_queue_finds_a_free_lock_long_before_it_would_ask_anyhow() {
+async fn one_that_became_the_first_in_the_queue_finds_a_free_lock_long_before_it_would_ask_anyhow()
+{
     for is_handed_over in [false, true] {
         let server = Server::new();
-        let locker = async || {
-            Process::new().builder(&server).ttl(60 * SECOND).connect().await.unwrap()
-        };
+        let locker =
+            async || Process::new().builder(&server).ttl(60 * SECOND).connect().await.unwrap();
         let (holding, first, next) = (locker().await, locker().await, locker().await);
         let guard = holding.lock("name").await.unwrap();
         let waiting = tokio::spawn(async move { first.lock("name").await });
