@@ -8,8 +8,7 @@ use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
 
-/// So long after a change a waiter in the queue asks whether it is the first by now, for each that was before it: where a lock
-/// changes hands sooner than that, it has the lock by then.
+/// So much later a waiter in the queue asks after a change, for each before it: where locks change hands sooner, it has its own.
 const PACE: Duration = Duration::from_millis(200);
 
 impl Machine {
@@ -223,8 +222,7 @@ impl Machine {
     }
 
     /// Something happened to the lock for which it waits by an entry: it asks, if it is the first in the queue, or may be so
-    /// by the answer that is to come. Another may have become the first since it asked, and is told of nothing more before
-    /// it asks again.
+    /// by the answer that is to come. Another may have become the first since it asked: it is told once, and asks later.
     pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
         let Some((entry, _)) = self.entry(id) else { return };
         let mut at = now;
