@@ -577,7 +577,7 @@ pub(crate) struct Entry {
     pub(crate) unanswered_since: Option<Moment>,
     /// The server has answered its owner: only a first question enters.
     pub(crate) is_known: bool,
-    /// Of how many before it the server knew when it answered last.
+    /// How many were before it, by the last answer.
     pub(crate) before: u32,
     /// Something happened to the lock since its last question was put, as a server has told, or as this process has done.
     pub(crate) is_told: bool,
