@@ -10,6 +10,8 @@ use leasehold_resp::Frame;
 
 use crate::api::{Call, Locker};
 use crate::clock;
+#[cfg(feature = "cluster")]
+use crate::cluster::map::served;
 use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::Names;
@@ -83,6 +85,17 @@ impl Spot {
         self.locker.driver.address(self.link())
     }
 
+    /// What this node of a Cluster serves, as [`served`] has it.
+    ///
+    /// # Errors
+    ///
+    /// Also where one of its slots moves.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn served(&self) -> Result<(Vec<u8>, usize), Reason> {
+        let read = |reply: &Frame| Some(served(reply.as_bytes()?));
+        self.ask(None, None, &[b"CLUSTER", b"NODES"], &[], read).await?.ok_or_else(moved)
+    }
+
     /// Why it may have forgotten leases that still run, if so.
     pub(crate) fn quarantine(&self) -> Option<Reason> {
         let link = self.link();
@@ -136,6 +149,13 @@ impl Spot {
         }
         read(&reply?).ok_or(Reason::Unexpected)
     }
+}
+
+/// Why the nodes of a Cluster may not have shown all.
+#[cfg(feature = "cluster")]
+pub(super) fn moved() -> Reason {
+    let moved = "a slot moved between nodes meanwhile, or none serves it".to_owned();
+    Reason::NoConnection(OpenError::Topology(moved))
 }
 
 /// Hears of changes to one lock, over the connections of leases: of what happens on these the machine knows.

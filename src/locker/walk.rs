@@ -5,8 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::spot::Spot;
+#[cfg(feature = "cluster")]
+use super::spot::moved;
 use super::view::{ServerFailure, report};
 use crate::api::Locker as Front;
+#[cfg(feature = "cluster")]
+use crate::cluster::slot::SLOTS;
 use crate::error::Error;
 use crate::net::reason::Reason;
 
@@ -24,6 +28,15 @@ pub(super) struct Walk {
     pub(super) cursor: Bytes,
     /// How it went with each vote so far.
     passages: Vec<Passage>,
+    /// The nodes of a Cluster that were met, and what each served then.
+    #[cfg(feature = "cluster")]
+    met: Vec<(usize, Spot, (Vec<u8>, usize))>,
+    /// Whether the first of those ahead is one of them.
+    #[cfg(feature = "cluster")]
+    is_met: bool,
+    /// How many slots those have that serve the same at the end.
+    #[cfg(feature = "cluster")]
+    settled: usize,
     pub(super) failures: Vec<ServerFailure>,
 }
 
@@ -31,8 +44,8 @@ pub(super) struct Walk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     Whole,
-    /// To the end, but one of them may have forgotten leases.
-    Forgetful,
+    /// To the end, but one of them may have forgotten leases, or a slot moved.
+    Doubtful,
     /// One of them could not be gone through to the end.
     Broken,
 }
@@ -45,7 +58,47 @@ impl Walk {
             ahead: Spot::all(front).into(),
             cursor: Bytes::from_static(CURSOR),
             passages: Vec::new(),
+            #[cfg(feature = "cluster")]
+            met: Vec::new(),
+            #[cfg(feature = "cluster")]
+            is_met: false,
+            #[cfg(feature = "cluster")]
+            settled: 0,
             failures: Vec::new(),
+        }
+    }
+
+    /// Has the node of a Cluster that is next say what it serves, before it is gone through.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn meet(&mut self) {
+        let Some((vote, spot)) = self.here() else { return };
+        if self.is_met || !self.front.driver.is_cluster() {
+            return;
+        }
+        match spot.served().await {
+            Ok(served) => self.met.push((vote, spot, served)),
+            Err(reason) => self.pass(vote, &spot, Some(reason), Passage::Doubtful),
+        }
+        self.is_met = true;
+    }
+
+    /// Whether the nodes of a Cluster still serve what they did, and all slots.
+    #[cfg(feature = "cluster")]
+    async fn settle(&mut self) {
+        while let Some((vote, spot, (words, slots))) = self.met.last().cloned() {
+            // There is a doubt already.
+            if self.passages != [Passage::Whole] {
+                return;
+            }
+            let now = spot.served().await;
+            self.settled += slots;
+            self.met.pop();
+            let is_whole = !self.met.is_empty() || self.settled == SLOTS;
+            let doubt = match now {
+                Ok((now, _)) if now == words && is_whole => continue,
+                now => now.err().unwrap_or_else(moved),
+            };
+            self.pass(vote, &spot, Some(doubt), Passage::Doubtful);
         }
     }
 
@@ -61,7 +114,7 @@ impl Walk {
             Ok(cursor) if cursor == CURSOR => {
                 let doubt = spot.quarantine();
                 let passage = match doubt {
-                    Some(_) => Passage::Forgetful,
+                    Some(_) => Passage::Doubtful,
                     None => Passage::Whole,
                 };
                 self.leave(vote, &spot, doubt, passage);
@@ -82,9 +135,16 @@ impl Walk {
 
     /// Goes on to the next server.
     fn leave(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
-        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
+        self.pass(vote, spot, trouble, passage);
         self.ahead.pop_front();
         self.cursor = Bytes::from_static(CURSOR);
+        #[cfg(feature = "cluster")]
+        (self.is_met = false);
+    }
+
+    /// Says how it went with a server.
+    fn pass(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
+        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
         self.passages.resize(vote + 1, Passage::Whole);
         self.passages[vote] = self.passages[vote].max(passage);
     }
@@ -99,7 +159,9 @@ impl Walk {
     }
 
     /// Refuses a walk that went through no server.
-    pub(super) fn end(&self) -> Result<(), Error> {
+    pub(super) async fn end(&mut self) -> Result<(), Error> {
+        #[cfg(feature = "cluster")]
+        self.settle().await;
         match self.passages.iter().any(|passage| *passage != Passage::Broken) {
             true => Ok(()),
             false => Err(Error::connect(report(&self.failures))),

@@ -15,6 +15,11 @@ pub const OF_LOCKS: Limits = Limits {
 };
 
 /// On a connection to a server that also says where others are: a Cluster's node, or a Sentinel. In
-/// `CLUSTER SLOTS` each of 16,384 slots may have an entry of its own, with a master and two replicas.
-pub const OF_LISTS: Limits =
-    Limits { elements: 512 * 1024, frame_bytes: 8 * 1024 * 1024, ..OF_LOCKS };
+/// `CLUSTER SLOTS` each of 16,384 slots may have an entry of its own, with a master and two replicas; `CLUSTER NODES` is one
+/// text, with a line for each of 1,000 nodes.
+pub const OF_LISTS: Limits = Limits {
+    bulk_bytes: 1024 * 1024,
+    elements: 512 * 1024,
+    frame_bytes: 8 * 1024 * 1024,
+    ..OF_LOCKS
+};
