@@ -161,7 +161,7 @@ fn index_of(index: usize) -> u16 {
 /// gone, and how many slots these are. Nothing while one of them moves.
 // A slot that comes makes the node's epoch the largest of all: to go back, it makes another's larger still.
 #[cfg(feature = "inspect")]
-pub(crate) fn served(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+pub(crate) fn served_by(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let is_space = u8::is_ascii_whitespace;
     let own = text.split(|byte| *byte == b'\n').find_map(|line| {
         let words: Vec<&[u8]> = line.split(is_space).filter(|word| !word.is_empty()).collect();

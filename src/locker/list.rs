@@ -100,9 +100,9 @@ impl<View> List<View> {
                 return Ok(Some(view));
             }
             #[cfg(feature = "cluster")]
-            self.walk.meet().await;
+            self.walk.survey().await;
             let Some((vote, spot)) = self.walk.here() else {
-                return self.walk.end().await.map(|()| None);
+                return self.walk.end().map(|()| None);
             };
             let step = (self.step)(self, vote, &spot).await;
             let cursor = step.map(|Step { cursor, found, denied }| {

@@ -5,12 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::spot::Spot;
-#[cfg(feature = "cluster")]
-use super::spot::moved;
 use super::view::{ServerFailure, report};
 use crate::api::Locker as Front;
-#[cfg(feature = "cluster")]
-use crate::cluster::slot::SLOTS;
 use crate::error::Error;
 use crate::net::reason::Reason;
 
@@ -28,15 +24,9 @@ pub(super) struct Walk {
     pub(super) cursor: Bytes,
     /// How it went with each vote so far.
     passages: Vec<Passage>,
-    /// The nodes of a Cluster that were met, and what each served then.
+    /// What the nodes of a Cluster served at the beginning.
     #[cfg(feature = "cluster")]
-    met: Vec<(usize, Spot, (Vec<u8>, usize))>,
-    /// Whether the first of those ahead is one of them.
-    #[cfg(feature = "cluster")]
-    is_met: bool,
-    /// How many slots those have that serve the same at the end.
-    #[cfg(feature = "cluster")]
-    settled: usize,
+    served: Vec<Vec<u8>>,
     pub(super) failures: Vec<ServerFailure>,
 }
 
@@ -59,46 +49,23 @@ impl Walk {
             cursor: Bytes::from_static(CURSOR),
             passages: Vec::new(),
             #[cfg(feature = "cluster")]
-            met: Vec::new(),
-            #[cfg(feature = "cluster")]
-            is_met: false,
-            #[cfg(feature = "cluster")]
-            settled: 0,
+            served: Vec::new(),
             failures: Vec::new(),
         }
     }
 
-    /// Has the node of a Cluster that is next say what it serves, before it is gone through.
+    /// Has the nodes of a Cluster say what they serve: before the first step, and behind the last.
     #[cfg(feature = "cluster")]
-    pub(super) async fn meet(&mut self) {
-        let Some((vote, spot)) = self.here() else { return };
-        if self.is_met || !self.front.driver.is_cluster() {
-            return;
-        }
-        match spot.served().await {
-            Ok(served) => self.met.push((vote, spot, served)),
-            Err(reason) => self.pass(vote, &spot, Some(reason), Passage::Doubtful),
-        }
-        self.is_met = true;
-    }
-
-    /// Whether the nodes of a Cluster still serve what they did, and all slots.
-    #[cfg(feature = "cluster")]
-    async fn settle(&mut self) {
-        while let Some((vote, spot, (words, slots))) = self.met.last().cloned() {
-            // There is a doubt already.
-            if self.passages != [Passage::Whole] {
-                return;
+    pub(super) async fn survey(&mut self) {
+        let is_due = match self.served.is_empty() {
+            true => self.passages.is_empty(),
+            false => self.ahead.is_empty() && self.passages == [Passage::Whole],
+        };
+        if is_due && self.front.driver.is_cluster() {
+            match Spot::served(&self.front, &self.served).await {
+                Ok(served) => self.served = served,
+                Err((node, reason)) => self.pass(0, &node, Some(reason), Passage::Doubtful),
             }
-            let now = spot.served().await;
-            self.settled += slots;
-            self.met.pop();
-            let is_whole = !self.met.is_empty() || self.settled == SLOTS;
-            let doubt = match now {
-                Ok((now, _)) if now == words && is_whole => continue,
-                now => now.err().unwrap_or_else(moved),
-            };
-            self.pass(vote, &spot, Some(doubt), Passage::Doubtful);
         }
     }
 
@@ -138,8 +105,6 @@ impl Walk {
         self.pass(vote, spot, trouble, passage);
         self.ahead.pop_front();
         self.cursor = Bytes::from_static(CURSOR);
-        #[cfg(feature = "cluster")]
-        (self.is_met = false);
     }
 
     /// Says how it went with a server.
@@ -159,9 +124,7 @@ impl Walk {
     }
 
     /// Refuses a walk that went through no server.
-    pub(super) async fn end(&mut self) -> Result<(), Error> {
-        #[cfg(feature = "cluster")]
-        self.settle().await;
+    pub(super) fn end(&self) -> Result<(), Error> {
         match self.passages.iter().any(|passage| *passage != Passage::Broken) {
             true => Ok(()),
             false => Err(Error::connect(report(&self.failures))),

@@ -231,7 +231,7 @@ fn a_node_says_what_it_serves_unless_that_moves() {
     let own = |slots: &str| {
         let other = "b 127.0.0.1:2@12 master - 0 7 9 connected 0-5";
         let own = format!("a 127.0.0.1:1@11,h myself,master - 0 0 3 connected{slots}");
-        served(format!("{other}\n{own}\n{other}\n").as_bytes())
+        served_by(format!("{other}\n{own}\n{other}\n").as_bytes())
     };
     let cases = [
         ("", Some(("3", 0))),
@@ -246,5 +246,5 @@ fn a_node_says_what_it_serves_unless_that_moves() {
         let expected = expected.map(|(words, count)| (words.as_bytes().to_vec(), count));
         assert_eq!(own(slots), expected, "{slots}");
     }
-    assert_eq!(served(b"b 127.0.0.1:2@12 master - 0 7 9 connected 0-5"), None);
+    assert_eq!(served_by(b"b 127.0.0.1:2@12 master - 0 7 9 connected 0-5"), None);
 }

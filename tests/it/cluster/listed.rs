@@ -42,7 +42,7 @@ async fn a_list_is_not_complete_where_a_slot_has_moved_meanwhile() {
     cluster.end_migration(empty, to, from);
     let last = names[(to + 2) % 3].clone();
     assert_eq!(rest(&mut list).await, (BTreeSet::from([last]), false));
-    assert!(format!("{:?}", list.failures()).contains("a slot moved"), "{:?}", list.failures());
+    assert!(format!("{:?}", list.failures()).contains("a slot has moved"), "{:?}", list.failures());
     assert_eq!(rest(&mut locker.list("*")).await, (all.clone(), true));
 
     // Half of the way back.
