@@ -69,12 +69,12 @@ impl Machine {
         let bid = match self.spare_bids.pop() {
             Some(mut bid) => {
                 (bid.attempt, bid.retry, bid.setback) = (attempt, retry, None);
-                bid.has_news = false;
+                (bid.has_news, bid.aside) = (false, None);
                 bid
             }
             None => {
                 let tally = Tally::default();
-                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
+                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false, aside: None })
             }
         };
         self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
@@ -221,7 +221,16 @@ impl Machine {
             self.lines.is_sought(&lease.names, id);
         }
         // A later question is under way on the same connection, and its answer says it all.
-        if !rules::is_of_round(lease.round, round) || lease.votes.answered() & bit != 0 {
+        if !rules::is_of_round(lease.round, round) {
+            if has_answered && matches!(answer, Answer::Failed { is_run: false, .. }) {
+                let aside = lease.bid.bid().and_then(|bid| bid.aside);
+                for id in [id].into_iter().chain(aside) {
+                    self.ran_nothing(id, (at, round));
+                }
+            }
+            return;
+        }
+        if lease.votes.answered() & bit != 0 {
             return;
         }
         let replica = &mut lease.replicas[at];

@@ -204,6 +204,7 @@ impl Machine {
             return;
         }
         // A late answer to this owner's question is none to what another owner of the lease has asked.
+        let round = lease.round;
         lease.round += 1;
         // Of as many servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
@@ -217,6 +218,10 @@ impl Machine {
         let aside = self.add(options, owner, Bidding(None), replicas, until, now);
         if let Some(lease) = self.leases.get_mut(aside) {
             (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
+            lease.round = round;
+        }
+        if let Some(bid) = self.bid(id) {
+            bid.aside = Some(aside);
         }
         self.give_back(aside, now);
     }
@@ -363,6 +368,20 @@ impl Machine {
         self.judge_release(id, now);
         self.release_is_late(id, now);
         self.end_if_clear(id);
+    }
+
+    /// The question of this round did not run at a server, which was sent the owner's release before it said so. If nothing else
+    /// was asked there, nothing is to be given back, which a server that is busy would refuse as well, of each try.
+    pub(super) fn ran_nothing(&mut self, id: LeaseId, (at, round): (usize, u32)) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_released = lease.phase == Phase::GivingBack && lease.round == round + 1;
+        let replica = &mut lease.replicas[at];
+        // As where it had been asked, and nothing was doubtful.
+        let is_only = replica.due.is_none() && replica.redelivery.is_some();
+        if is_released && is_only && replica.has == Has::Releasing {
+            (replica.has, replica.redelivery) = (Has::Nothing, None);
+            self.end_if_clear(id);
+        }
     }
 
     /// What the answers to the holder's release come to.

@@ -1,6 +1,6 @@
 //! What a request knows until it is granted, and a lease has no use for.
 
-use super::{Attempt, Ballot, Moment, RetryState, Setback, Tally, VoteReply};
+use super::{Attempt, Ballot, Moment, RetryState, Setback, Tally, TimerKey, VoteReply};
 
 /// A request that is under way.
 pub(crate) struct Bid {
@@ -11,6 +11,8 @@ pub(crate) struct Bid {
     pub(crate) setback: Option<Setback>,
     /// The lock may be free, by what has happened since the question under way was put.
     pub(crate) has_news: bool,
+    /// The lease by itself that gives back what the last attempt may have left.
+    pub(crate) aside: Option<TimerKey>,
 }
 
 /// A request, for as long as it is under way: most leases live longer, and there may be very many of them.
