@@ -222,11 +222,11 @@ impl Machine {
         }
         // A later question is under way on the same connection, and its answer says it all.
         if !rules::is_of_round(lease.round, round) {
-            if has_answered && matches!(answer, Answer::Failed { is_run: false, .. }) {
-                let aside = lease.bid.bid().and_then(|bid| bid.aside);
-                for id in [id].into_iter().chain(aside) {
-                    self.ran_nothing(id, (at, round));
-                }
+            let aside = lease.bid.bid().and_then(|bid| bid.aside);
+            // In a Cluster it may have run in part.
+            let ran_nothing = matches!(answer, Answer::Failed { is_run: false, .. });
+            if has_answered && ran_nothing && !self.is_by_slots() {
+                [id].into_iter().chain(aside).for_each(|id| self.ran_nothing(id, (at, round)));
             }
             return;
         }
