@@ -60,7 +60,7 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
-/// Ready once a time is over. On another runtime it begins anew: tokio panics where a timer is polled whose runtime has ended.
+/// Ready once a time is over. It goes along to another runtime: tokio panics where a timer is polled whose runtime has ended.
 pub(crate) struct Timer {
     of: Option<Id>,
     /// On the heap, as it is needed where something is waited for.

@@ -271,6 +271,20 @@ impl Machine {
         }
     }
 
+    /// The question of this round did not run at a server, which was sent the owner's release before it said so. If nothing else
+    /// was asked there, nothing is to be given back, which a server that is busy would refuse as well, of each try.
+    fn ran_nothing(&mut self, id: LeaseId, (at, round): (usize, u32)) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_released = lease.phase == Phase::GivingBack && lease.round == round + 1;
+        let replica = &mut lease.replicas[at];
+        // As where it had been asked, and nothing was doubtful.
+        let is_only = replica.due.is_none() && replica.redelivery.is_some();
+        if is_released && is_only && replica.has == Has::Releasing {
+            (replica.has, replica.redelivery) = (Has::Nothing, None);
+            self.end_if_clear(id);
+        }
+    }
+
     /// A server that has to grant could not be asked, and will not be in this round.
     pub(super) fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
         let Self { links, leases, .. } = self;

@@ -220,9 +220,7 @@ impl Machine {
             (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
             lease.round = round;
         }
-        if let Some(bid) = self.bid(id) {
-            bid.aside = Some(aside);
-        }
+        self.bid(id).into_iter().for_each(|bid| bid.aside = Some(aside));
         self.give_back(aside, now);
     }
 
@@ -370,20 +368,6 @@ impl Machine {
         self.end_if_clear(id);
     }
 
-    /// The question of this round did not run at a server, which was sent the owner's release before it said so. If nothing else
-    /// was asked there, nothing is to be given back, which a server that is busy would refuse as well, of each try.
-    pub(super) fn ran_nothing(&mut self, id: LeaseId, (at, round): (usize, u32)) {
-        let Some(lease) = self.leases.get_mut(id) else { return };
-        let is_released = lease.phase == Phase::GivingBack && lease.round == round + 1;
-        let replica = &mut lease.replicas[at];
-        // As where it had been asked, and nothing was doubtful.
-        let is_only = replica.due.is_none() && replica.redelivery.is_some();
-        if is_released && is_only && replica.has == Has::Releasing {
-            (replica.has, replica.redelivery) = (Has::Nothing, None);
-            self.end_if_clear(id);
-        }
-    }
-
     /// What the answers to the holder's release come to.
     fn judge_release(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id) else { return };
@@ -442,7 +426,7 @@ impl Machine {
         is_clear
     }
 
-    fn end_if_clear(&mut self, id: LeaseId) {
+    pub(super) fn end_if_clear(&mut self, id: LeaseId) {
         let is_over = |lease: &Lease| lease.phase == Phase::GivingBack && !lease.is_exposed();
         if self.leases.get(id).is_some_and(is_over) {
             self.remove(id);
