@@ -3,12 +3,12 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
-use tokio::time::{Sleep, sleep, sleep_until};
+use tokio::time::{sleep, sleep_until};
 
 use crate::box_future::BoxFuture;
 
@@ -45,7 +45,7 @@ pub(crate) fn timeout<F: Future + Unpin>(
         if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
             return Poll::Ready(Ok(output));
         }
-        Pin::new(&mut timer).poll(context).map(|()| Err(Elapsed))
+        timer.as_mut().poll(context).map(|()| Err(Elapsed))
     })
 }
 
@@ -60,37 +60,28 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
-/// Ready once a time is over. It goes along to another runtime: tokio panics where a timer is polled whose runtime has ended.
-pub(crate) struct Timer {
-    of: Option<Id>,
-    /// On the heap, as it is needed where something is waited for.
-    sleep: Pin<Box<Sleep>>,
-}
-
-impl Future for Timer {
-    type Output = ();
-
-    #[inline(never)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let here = here();
-        if here.is_some() && here != self.of {
-            let until = self.sleep.deadline();
-            self.of = here;
-            self.sleep.set(sleep_until(until));
-        }
-        // Looked at whatever its task has done before: a future that is never out of work does not keep it from ringing.
-        pin!(unconstrained(self.sleep.as_mut())).poll(context)
-    }
-}
+/// Ready once a time is over.
+pub(crate) type Rings = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// The present runtime.
 pub(crate) fn here() -> Option<Id> {
     Handle::try_current().ok().map(|here| here.id())
 }
 
+/// A timer that goes along to another runtime: tokio panics where a timer is polled whose runtime has ended. A task whose
+/// futures are always ready does not keep the timer from ringing.
 #[inline(never)]
-pub(crate) fn timer(limit: Duration) -> Timer {
-    Timer { of: here(), sleep: Box::pin(sleep(limit)) }
+pub(crate) fn timer(limit: Duration) -> Rings {
+    let (mut of, mut sleep) = (here(), Box::pin(sleep(limit)));
+    Box::pin(poll_fn(move |context| {
+        let here = here();
+        if here.is_some() && here != of {
+            let until = sleep.deadline();
+            of = here;
+            sleep.set(sleep_until(until));
+        }
+        pin!(unconstrained(sleep.as_mut())).poll(context)
+    }))
 }
 
 /// What all of these come to, in their order; they run together, in this task.

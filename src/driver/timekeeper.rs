@@ -15,7 +15,7 @@ use super::Shared;
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
-use crate::race::{self, Elapsed, First, here, race, timer};
+use crate::race::{Elapsed, First, Rings, here, race, timer};
 
 /// The driver has this time to do what is due before a caller does it.
 const DRIVER_FIRST: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ const DRIVER_FIRST: Duration = Duration::from_millis(10);
 /// The timer of one caller, while it waits.
 #[derive(Default)]
 pub(crate) struct Timekeeper {
-    timer: Option<(Moment, race::Timer)>,
+    timer: Option<(Moment, Rings)>,
 }
 
 impl Timekeeper {
@@ -53,7 +53,7 @@ impl Timekeeper {
             Some(timer) if timer.0 <= at => self.timer.insert(timer),
             _ => self.timer.insert((at, timer(at.since(now)))),
         };
-        let has_rung = Pin::new(timer).poll(context).is_ready();
+        let has_rung = timer.as_mut().poll(context).is_ready();
         if has_rung {
             self.timer = None;
         }
@@ -68,7 +68,7 @@ impl Timekeeper {
 /// A timer of the caller's runtime, or of the driver's if the caller is on none; it is also over once the driver's has ended.
 pub(crate) struct Timer {
     shared: Arc<Shared>,
-    timer: race::Timer,
+    timer: Rings,
 }
 
 impl Future for Timer {
@@ -81,7 +81,7 @@ impl Future for Timer {
             return Poll::Ready(());
         }
         let _entered = is_nowhere.then(|| shared.runtime.enter());
-        Pin::new(timer).poll(context)
+        timer.as_mut().poll(context)
     }
 }
 
