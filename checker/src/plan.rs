@@ -1,4 +1,4 @@
-//! What one run is to be like.
+//! The settings of one run.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Lock,
     /// That of one reader-writer lock: readers, and a writer alone.
     Shares,
-    /// Permits of a semaphore with this limit.
+    /// Shares of one reader-writer lock: readers, or one writer.
     Permits(u32),
 }
 
