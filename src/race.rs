@@ -2,12 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
-use tokio::time::sleep;
+use tokio::time::{Sleep, sleep, sleep_until};
 
 use crate::box_future::BoxFuture;
 
@@ -44,7 +45,7 @@ pub(crate) fn timeout<F: Future + Unpin>(
         if let Poll::Ready(output) = Pin::new(&mut future).poll(context) {
             return Poll::Ready(Ok(output));
         }
-        if has_rung(&mut timer, context) { Poll::Ready(Err(Elapsed)) } else { Poll::Pending }
+        Pin::new(&mut timer).poll(context).map(|()| Err(Elapsed))
     })
 }
 
@@ -59,19 +60,37 @@ pub(crate) fn caught<F: Future + Unpin>(
     })
 }
 
-/// A timer.
-pub(crate) type Rings = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+/// A timer that moves to the runtime that polls it: tokio panics if a timer's runtime has ended.
+pub(crate) struct Timer {
+    of: Option<Id>,
+    /// Boxed, as it is only needed for a wait.
+    sleep: Pin<Box<Sleep>>,
+}
 
-/// Boxed, as it is only needed for a wait. Outside of tokio's task budget: a future that is always busy does not keep
-/// it from ringing.
-#[inline(never)]
-pub(crate) fn timer(limit: Duration) -> Rings {
-    Box::pin(unconstrained(sleep(limit)))
+impl Future for Timer {
+    type Output = ();
+
+    #[inline(never)]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let here = here();
+        if here.is_some() && here != self.of {
+            let until = self.sleep.deadline();
+            self.of = here;
+            self.sleep.set(sleep_until(until));
+        }
+        // Outside of tokio's task budget: a future that is always busy does not keep the timer from being ready.
+        pin!(unconstrained(self.sleep.as_mut())).poll(context)
+    }
+}
+
+/// The present runtime.
+pub(crate) fn here() -> Option<Id> {
+    Handle::try_current().ok().map(|here| here.id())
 }
 
 #[inline(never)]
-fn has_rung(timer: &mut Rings, context: &mut Context<'_>) -> bool {
-    timer.as_mut().poll(context).is_ready()
+pub(crate) fn timer(limit: Duration) -> Timer {
+    Timer { of: here(), sleep: Box::pin(sleep(limit)) }
 }
 
 /// The outputs of all, in their order; they run together, in this task.

@@ -52,6 +52,33 @@ async fn a_lock_is_with_one_process_at_a_time_and_goes_on_at_its_release() {
     assert_eq!(Instant::now(), before);
 }
 
+/// The server told it of the change before, as one that others were before, and tells it of no other.
+#[tokio::test(start_paused = true)]
+async fn one_that_became_the_first_in_the_queue_finds_a_free_lock_long_before_it_would_ask_anyhow()
+{
+    for is_handed_over in [false, true] {
+        let server = Server::new();
+        let locker =
+            async || Process::new().builder(&server).ttl(60 * SECOND).connect().await.unwrap();
+        let (holding, first, next) = (locker().await, locker().await, locker().await);
+        let guard = holding.lock("name").await.unwrap();
+        let waiting = tokio::spawn(async move { first.lock("name").await });
+        sleep(SECOND / 10).await;
+        let behind = tokio::spawn(async move { next.lock("name").await });
+        sleep(SECOND / 10).await;
+        if is_handed_over {
+            guard.release().await.unwrap();
+        } else {
+            waiting.abort();
+        }
+        sleep(SECOND / 2).await;
+        let before = Instant::now();
+        server.lose("name");
+        drop(behind.await.unwrap().unwrap());
+        assert!(Instant::now() < before + SECOND, "{is_handed_over}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_while_time_passes_and_lost_where_all_stand_still() {
     let server = Server::new();

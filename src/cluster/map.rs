@@ -157,6 +157,27 @@ fn index_of(index: usize) -> u16 {
     u16::try_from(index).expect("there are at most as many masters as slots")
 }
 
+/// A node's line of itself in `CLUSTER NODES`: its epoch and slots, which change when it gets or loses a slot, and the
+/// number of slots. None while one of them moves.
+// A node that gets a slot has the largest epoch of all; if the slot moves back, another node's is larger still.
+#[cfg(feature = "inspect")]
+pub(crate) fn served_by(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let is_space = u8::is_ascii_whitespace;
+    let own = text.split(|byte| *byte == b'\n').find_map(|line| {
+        let words: Vec<&[u8]> = line.split(is_space).filter(|word| !word.is_empty()).collect();
+        words.get(2)?.starts_with(b"myself").then_some(words)
+    })?;
+    let (epoch, slots) = (own.get(6)?, own.get(8..)?);
+    let mut count = 0;
+    for range in slots {
+        let mut ends = range.splitn(2, |byte| *byte == b'-').map(digits);
+        let first = ends.next()??;
+        let last = ends.next().unwrap_or(Some(first))?;
+        count += usize::from(last.checked_sub(first)?) + 1;
+    }
+    Some(([&[*epoch], slots].concat().join(&b' '), count))
+}
+
 /// The ids of the nodes in a reply to `CLUSTER SLOTS`; none if it has no ids or is no list.
 pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     let ranges = list(reply)?;

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::RuntimeFlavor;
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
-use tokio::time::{Sleep, sleep};
 
 use super::Shared;
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
-use crate::race::{Elapsed, First, Rings, race, timer};
+use crate::race::{self, Elapsed, First, here, race, timer};
 
 /// The driver has this time to do what is due before a caller does it.
 const DRIVER_FIRST: Duration = Duration::from_millis(10);
@@ -24,7 +23,7 @@ const DRIVER_FIRST: Duration = Duration::from_millis(10);
 /// The timer of one caller, while it waits.
 #[derive(Default)]
 pub(crate) struct Timekeeper {
-    timer: Option<(Moment, Pin<Box<Sleep>>)>,
+    timer: Option<(Moment, race::Timer)>,
 }
 
 impl Timekeeper {
@@ -52,9 +51,9 @@ impl Timekeeper {
         let at = due.after(DRIVER_FIRST).min(now.after(beat));
         let (_, timer) = match self.timer.take() {
             Some(timer) if timer.0 <= at => self.timer.insert(timer),
-            _ => self.timer.insert((at, Box::pin(sleep(at.since(now))))),
+            _ => self.timer.insert((at, timer(at.since(now)))),
         };
-        let has_rung = timer.as_mut().poll(context).is_ready();
+        let has_rung = Pin::new(timer).poll(context).is_ready();
         if has_rung {
             self.timer = None;
         }
@@ -62,40 +61,40 @@ impl Timekeeper {
     }
 
     pub(crate) fn is_elsewhere(&self, shared: &Shared) -> bool {
-        let here = Handle::try_current();
-        self.timer.is_some() || here.is_ok_and(|here| here.id() != shared.runtime.id())
+        here().is_some_and(|here| here != shared.runtime.id())
     }
 }
 
 /// A timer of the caller's runtime, or of the driver's if the caller is on none; it is also over once the driver's has ended.
 pub(crate) struct Timer {
-    of: Option<Arc<Shared>>,
-    timer: Rings,
+    shared: Arc<Shared>,
+    timer: race::Timer,
 }
 
 impl Future for Timer {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // Tokio panics where a timer is polled whose runtime has ended.
-        if self.of.as_ref().is_some_and(|shared| !shared.lock().is_driven) {
+        let Self { shared, timer } = &mut *self;
+        let is_nowhere = here().is_none();
+        if is_nowhere && !shared.lock().is_driven {
             return Poll::Ready(());
         }
-        self.timer.as_mut().poll(context)
+        let _entered = is_nowhere.then(|| shared.runtime.enter());
+        Pin::new(timer).poll(context)
     }
 }
 
 impl Shared {
     pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
-        let entered = Handle::try_current().err().map(|_| self.runtime.enter());
-        let of = entered.is_some().then(|| Arc::clone(self));
-        Timer { of, timer: timer(time) }
+        let _entered = here().is_none().then(|| self.runtime.enter());
+        Timer { shared: Arc::clone(self), timer: timer(time) }
     }
 
     /// Whether neither timers nor replies can come: the caller is on no runtime, and the locker's has ended.
     #[cfg(any(test, feature = "election", feature = "family", feature = "groups"))]
     pub(crate) fn is_deserted(&self) -> bool {
-        Handle::try_current().is_err() && !self.lock().is_driven
+        here().is_none() && !self.lock().is_driven
     }
 
     /// The output of `future`, if it is ready within `limit`.
@@ -148,8 +147,7 @@ impl Shared {
 
     /// Whether the runtime may not be driven while the caller waits: the caller is on none, and this one has no thread.
     pub(crate) fn may_stand_still(&self) -> bool {
-        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
-            && Handle::try_current().is_err()
+        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && here().is_none()
     }
 
     fn look_at_time(self: &Arc<Self>) {

@@ -8,6 +8,7 @@ mod role;
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl Writer {
         let mut limit = None;
         poll_fn(move |context| {
             let limit = limit.get_or_insert_with(|| timer(within));
-            if limit.as_mut().poll(context).is_ready() {
+            if Pin::new(limit).poll(context).is_ready() {
                 return Poll::Ready(());
             }
             while self.write() {

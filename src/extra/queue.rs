@@ -66,21 +66,22 @@ fn plan_unanswered(machine: &mut Machine, id: LeaseId) {
 struct Said {
     answer: QueueAnswer,
     token: u64,
-    is_first: bool,
+    before: u32,
     frees_at: Option<Moment>,
 }
 
 /// The reply of `queue.lua`; its stamp has been seen to.
 fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
     let Frame::Array(items) = reply else { return None };
-    let said = |answer| Said { answer, token: 0, is_first: false, frees_at: None };
+    let said = |answer| Said { answer, token: 0, before: 1, frees_at: None };
+    let count = |before: i64| u32::try_from(before).unwrap_or(u32::MAX);
     Some(match items.get(1..)? {
         [Frame::Integer(0)] => said(QueueAnswer::Gone),
         [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
             Said { token: u64::try_from(*token).ok()?, ..said(QueueAnswer::Yours) }
         }
         [Frame::Bulk(word), Frame::Integer(before)] if word == "queued" => {
-            Said { is_first: *before == 0, ..said(QueueAnswer::Waiting { shown: None }) }
+            Said { before: count(*before), ..said(QueueAnswer::Waiting { shown: None }) }
         }
         [
             Frame::Bulk(word),
@@ -95,7 +96,7 @@ fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
             let shown = number(counter).map(|counter| Shown { counter, clock, asked_at });
             let frees_in = u64::try_from(*pttl).ok().map(|ms| Duration::from_millis(ms + 1));
             let frees_at = frees_in.map(|frees_in| asked_at.after(frees_in));
-            Said { is_first: *before == 0, frees_at, ..said(QueueAnswer::Waiting { shown }) }
+            Said { before: count(*before), frees_at, ..said(QueueAnswer::Waiting { shown }) }
         }
         _ => return None,
     })
@@ -104,7 +105,7 @@ fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
 fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Moment) {
     let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
-    let Some(Said { answer, token, is_first, frees_at }) = said else {
+    let Some(Said { answer, token, before, frees_at }) = said else {
         let server = entry.server;
         let error = reply.and_then(Frame::error).map(|text| String::from_utf8_lossy(text));
         if error.as_ref().is_some_and(|text| Code::of(text) == Code::Unscripted) {
@@ -121,11 +122,11 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
         let setback = if is_over { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);
     };
-    (entry.is_known, entry.is_first, entry.frees_at) = (true, is_first, frees_at);
+    (entry.is_known, entry.before, entry.frees_at) = (true, before, frees_at);
     let event = WaiterEvent::Answered { answer, asked_at: entry.asked_at };
     let action = entry.state.happens(event, term, now);
     if matches!(answer, QueueAnswer::Waiting { .. }) {
-        machine.is_kept_waiting(id, is_first, now);
+        machine.is_kept_waiting(id, before == 0, now);
     }
     act(machine, id, action, token, now);
 }
@@ -187,12 +188,12 @@ fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let is_alone = machine.is_alone();
     let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
     let next = entry.asked_at.after(beat(term, is_alone));
-    let frees_at = entry.frees_at.filter(|_| entry.is_first);
+    let frees_at = entry.frees_at.filter(|_| entry.before == 0);
     let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(entry.pause))));
     let all = all_due(entry, is_alone);
     let next = all.map_or(next, |at| next.min(at));
     // The answer may be of before that.
-    let is_told = entry.is_told && entry.is_first;
+    let is_told = entry.is_told && entry.before == 0;
     let next = if is_told { next.min(soonest(entry, term, is_alone)) } else { next };
     let limit = retry.last_word_at(now).or(retry.ends_at());
     machine.plan(id, late_within(next, limit).max(now));
@@ -205,7 +206,7 @@ fn soonest(entry: &Entry, term: Term, is_alone: bool) -> Moment {
 
 /// When all of several servers are asked: by the first, and where the one with the queue says nothing.
 fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
-    let asks_all = !is_alone && (entry.is_first || entry.unanswered_since.is_some());
+    let asks_all = !is_alone && (entry.before == 0 || entry.unanswered_since.is_some());
     asks_all.then(|| entry.all_asked_at.after(ASK_ALL_EACH))
 }
 

@@ -47,7 +47,9 @@ impl Locker {
     ///
     /// This scans all keys of every server, 256 at a time (`SCAN`), which takes seconds for a million keys; memory, and
     /// a server's time for each step, are bounded. It changes nothing on the servers. A lock that is held during the
-    /// whole scan is found; one that is acquired or released meanwhile may be, and a lock may be found twice.
+    /// whole scan is found; one that is acquired or released meanwhile may be, and a lock may be found twice. While a
+    /// slot of a Cluster moves, one may be missed, and the list is not complete; noticing that takes the right
+    /// `+cluster|nodes`.
     ///
     /// Locks of other libraries are left out, because their values look like any other value;
     /// [`Locker::inspect`] shows them by name.
@@ -96,6 +98,8 @@ impl<View> List<View> {
             if let Some(view) = self.found.pop_front() {
                 return Ok(Some(view));
             }
+            #[cfg(feature = "cluster")]
+            self.walk.survey().await;
             let Some((vote, spot)) = self.walk.here() else {
                 return self.walk.end().map(|()| None);
             };

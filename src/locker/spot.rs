@@ -10,6 +10,8 @@ use leasehold_resp::Frame;
 
 use crate::api::{Call, Locker};
 use crate::clock;
+#[cfg(feature = "cluster")]
+use crate::cluster::{map::served_by, slot::SLOTS};
 use crate::machine::{self, Script};
 use crate::mutex::lock;
 use crate::names::Names;
@@ -81,6 +83,37 @@ impl Spot {
             return address.to_string();
         }
         self.locker.driver.address(self.link())
+    }
+
+    /// What each node of a Cluster serves, by [`served_by`].
+    ///
+    /// # Errors
+    ///
+    /// The node without an answer, or with other slots than before; also if a slot moves, or no node serves it.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn served(
+        locker: &Locker,
+        before: &[Vec<u8>],
+    ) -> Result<Vec<Vec<u8>>, (Self, Reason)> {
+        let (mut served, mut slots, nodes) = (Vec::new(), 0, Self::all(locker));
+        let last = nodes.len();
+        for (_, node) in nodes {
+            let read = |reply: &Frame| Some(served_by(reply.as_bytes()?));
+            // None for a node whose slots move.
+            let (words, own) = match node.ask(None, None, &[b"CLUSTER", b"NODES"], &[], read).await
+            {
+                Ok(said) => said.unwrap_or_default(),
+                Err(reason) => return Err((node, reason)),
+            };
+            slots += own;
+            let has_changed = before.get(served.len()).is_some_and(|before| *before != words);
+            served.push(words);
+            if has_changed || served.len() == last && slots != SLOTS {
+                let moved = "a slot has moved between nodes, or none serves it".to_owned();
+                return Err((node, Reason::NoConnection(OpenError::Topology(moved))));
+            }
+        }
+        Ok(served)
     }
 
     /// Why this server may have forgotten leases that still run, if so.

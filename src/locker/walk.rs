@@ -24,6 +24,9 @@ pub(super) struct Walk {
     pub(super) cursor: Bytes,
     /// The result for each vote so far.
     passages: Vec<Passage>,
+    /// What the nodes of a Cluster served at the beginning.
+    #[cfg(feature = "cluster")]
+    served: Vec<Vec<u8>>,
     pub(super) failures: Vec<ServerFailure>,
 }
 
@@ -31,8 +34,8 @@ pub(super) struct Walk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     Whole,
-    /// Complete, but one of them may have forgotten leases.
-    Forgetful,
+    /// Complete, but one of them may have forgotten leases, or a slot moved.
+    Doubtful,
     /// One of them could not be scanned to the end.
     Broken,
 }
@@ -45,7 +48,24 @@ impl Walk {
             ahead: Spot::all(front).into(),
             cursor: Bytes::from_static(CURSOR),
             passages: Vec::new(),
+            #[cfg(feature = "cluster")]
+            served: Vec::new(),
             failures: Vec::new(),
+        }
+    }
+
+    /// Reads which slots a Cluster's nodes serve, before the first step and after the last.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn survey(&mut self) {
+        let is_due = match self.served.is_empty() {
+            true => self.passages.is_empty(),
+            false => self.ahead.is_empty() && self.passages == [Passage::Whole],
+        };
+        if is_due && self.front.driver.is_cluster() {
+            match Spot::served(&self.front, &self.served).await {
+                Ok(served) => self.served = served,
+                Err((node, reason)) => self.pass(0, &node, Some(reason), Passage::Doubtful),
+            }
         }
     }
 
@@ -61,7 +81,7 @@ impl Walk {
             Ok(cursor) if cursor == CURSOR => {
                 let doubt = spot.quarantine();
                 let passage = match doubt {
-                    Some(_) => Passage::Forgetful,
+                    Some(_) => Passage::Doubtful,
                     None => Passage::Whole,
                 };
                 self.leave(vote, &spot, doubt, passage);
@@ -82,9 +102,14 @@ impl Walk {
 
     /// Goes on to the next server.
     fn leave(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
-        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
+        self.pass(vote, spot, trouble, passage);
         self.ahead.pop_front();
         self.cursor = Bytes::from_static(CURSOR);
+    }
+
+    /// Says how it went with a server.
+    fn pass(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
+        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
         self.passages.resize(vote + 1, Passage::Whole);
         self.passages[vote] = self.passages[vote].max(passage);
     }

@@ -70,12 +70,12 @@ impl Machine {
         let bid = match self.spare_bids.pop() {
             Some(mut bid) => {
                 (bid.attempt, bid.retry, bid.setback) = (attempt, retry, None);
-                bid.has_news = false;
+                (bid.has_news, bid.aside) = (false, None);
                 bid
             }
             None => {
                 let tally = Tally::default();
-                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
+                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false, aside: None })
             }
         };
         self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
@@ -222,7 +222,16 @@ impl Machine {
             self.lines.is_sought(&lease.names, id);
         }
         // A later command is under way on the same connection, and its answer is enough.
-        if !rules::is_of_round(lease.round, round) || lease.votes.answered() & bit != 0 {
+        if !rules::is_of_round(lease.round, round) {
+            let aside = lease.bid.bid().and_then(|bid| bid.aside);
+            // In a Cluster a part of it may have run.
+            let ran_nothing = matches!(answer, Answer::Failed { is_run: false, .. });
+            if has_answered && ran_nothing && !self.is_by_slots() {
+                [id].into_iter().chain(aside).for_each(|id| self.ran_nothing(id, (at, round)));
+            }
+            return;
+        }
+        if lease.votes.answered() & bit != 0 {
             return;
         }
         let replica = &mut lease.replicas[at];
@@ -260,6 +269,20 @@ impl Machine {
         } else if lease.is_held() && lease.votes.asked == lease.votes.answered() {
             let bid = lease.bid.0.take();
             self.spare(bid);
+        }
+    }
+
+    /// The question of this round did not run at a server, which was sent the owner's release before it said so. If nothing else
+    /// was asked there, nothing is to be given back, which a server that is busy would refuse as well, of each try.
+    fn ran_nothing(&mut self, id: LeaseId, (at, round): (usize, u32)) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_released = lease.phase == Phase::GivingBack && lease.round == round + 1;
+        let replica = &mut lease.replicas[at];
+        // As where it had been asked, and nothing was doubtful.
+        let is_only = replica.due.is_none() && replica.redelivery.is_some();
+        if is_released && is_only && replica.has == Has::Releasing {
+            (replica.has, replica.redelivery) = (Has::Nothing, None);
+            self.end_if_clear(id);
         }
     }
 

@@ -1,11 +1,16 @@
 //! The waiters behind the first in a lock's line within this process: the first asks the servers; the others are called when
 //! it is their turn, or told what the first knows.
 
+use std::time::Duration;
+
 use super::answer::Kept;
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Entry, Has, Lease, Phase, Votes};
+use super::lease::{Has, Lease, Phase, Votes};
 use crate::policy::{Moment, Setback, is_silence};
+
+/// A waiter in the queue asks this much later after a change for each waiter before it: most have the lock sooner.
+const PACE: Duration = Duration::from_millis(200);
 
 impl Machine {
     pub(super) fn was_sought(&mut self, id: LeaseId) -> bool {
@@ -217,14 +222,18 @@ impl Machine {
         }
     }
 
-    /// The lock of an entry has changed: the owner asks if it is the first in the queue, or may be by the next answer.
+    /// The lock of an entry has changed: its owner asks at once if it is the first in the queue, or may be by the next answer.
+    /// Another may have become the first since its last command: it asks later.
     pub(super) fn first_is_told(&mut self, id: LeaseId, now: Moment) {
-        let may_ask = |entry: &&mut Entry| entry.is_first || entry.unanswered_since.is_some();
-        let entry = self.entry(id).map(|(entry, _)| entry);
-        if let Some(entry) = entry.filter(may_ask) {
+        let Some((entry, _)) = self.entry(id) else { return };
+        let mut at = now;
+        if entry.before == 0 || entry.unanswered_since.is_some() {
             entry.is_told = true;
-            self.plan(id, now);
+        } else {
+            at = now.after(PACE.saturating_mul(entry.before));
+            at = self.leases.get(id).map_or(at, |lease| at.min(lease.due));
         }
+        self.plan(id, at);
     }
 
     /// All leases that ask for a lock by themselves.

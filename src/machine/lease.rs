@@ -577,8 +577,8 @@ pub(crate) struct Entry {
     pub(crate) unanswered_since: Option<Moment>,
     /// The server has answered its owner: only a first command enters the queue.
     pub(crate) is_known: bool,
-    /// The server has said that no other waiter is before it.
-    pub(crate) is_first: bool,
+    /// The number of waiters before it, by the last answer.
+    pub(crate) before: u32,
     /// The lock has changed since its last command, by a push or by this process.
     pub(crate) is_told: bool,
     /// When all servers were asked last.

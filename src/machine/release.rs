@@ -204,6 +204,7 @@ impl Machine {
             return;
         }
         // A late answer to this owner does not count for the next owner of the lease.
+        let round = lease.round;
         lease.round += 1;
         // For the same number of servers, on the same links.
         let spare = if is_by_slots { None } else { self.spare.pop() };
@@ -217,7 +218,9 @@ impl Machine {
         let aside = self.add(options, owner, Bidding(None), replicas, until, now);
         if let Some(lease) = self.leases.get_mut(aside) {
             (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
+            lease.round = round;
         }
+        self.bid(id).into_iter().for_each(|bid| bid.aside = Some(aside));
         self.give_back(aside, now);
     }
 
@@ -423,7 +426,7 @@ impl Machine {
         is_clear
     }
 
-    fn end_if_clear(&mut self, id: LeaseId) {
+    pub(super) fn end_if_clear(&mut self, id: LeaseId) {
         let is_over = |lease: &Lease| lease.phase == Phase::GivingBack && !lease.is_exposed();
         if self.leases.get(id).is_some_and(is_over) {
             self.remove(id);

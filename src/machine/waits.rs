@@ -86,7 +86,7 @@ impl Machine {
             asked_at: now,
             unanswered_since: None,
             is_known: false,
-            is_first: false,
+            before: 1,
             is_told: false,
             all_asked_at: now,
             scout: None,

@@ -132,7 +132,7 @@ fn explained(error: &ServerError, is_moving: bool) -> String {
         Code::Later if error.text().starts_with("CLUSTERDOWN") => {
             "the Redis Cluster does not serve, because a slot has no master or too few masters are up"
         }
-        Code::WrongType => "the key holds a value that is no lock: use another name or prefix",
+        Code::WrongType => "a key of this name has another type: use another name or prefix",
         _ => return error.to_string(),
     };
     format!("{meaning} ({error})")

@@ -10,7 +10,8 @@ use super::deed::{Deed, What, deed, granted, is_kept};
 use super::history::At;
 use super::lua;
 use super::plan::Fault;
-use super::server::{Look, Session, Told};
+use super::server::seen::Look;
+use super::server::{Session, Told};
 use super::world::World;
 use crate::policy::Moment;
 

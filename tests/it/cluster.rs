@@ -5,6 +5,8 @@ mod changes;
 mod corners;
 mod halfway;
 mod hung;
+#[cfg(feature = "inspect")]
+mod listed;
 mod mapped;
 mod strangers;
 

@@ -1,7 +1,7 @@
 //! Keeping a lease and losing it, on a real server.
 
-use std::future::{IntoFuture, ready};
-use std::pin::pin;
+use std::future::{IntoFuture, poll_fn, ready};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -306,6 +306,38 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
     undriven.block_on(eventually("what came meanwhile is given back", || {
         ["a", "held"].iter().all(|key| is_free(&server, key))
     }));
+}
+
+/// A future that has been polled on two runtimes that have ended.
+fn carried_over<'a, T>(
+    future: impl Future<Output = T> + 'a,
+) -> Pin<Box<dyn Future<Output = T> + 'a>> {
+    let mut future = Box::pin(future);
+    for _ in 0..2 {
+        Runtime::new().unwrap().block_on(poll_fn(|context| {
+            assert!(future.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        }));
+    }
+    future
+}
+
+/// Where no runtime is left that has their timers.
+#[test]
+fn futures_outlive_the_runtimes_that_they_were_polled_on() {
+    let server = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let ours = runtime.block_on(locker(&server));
+    let guard = runtime.block_on(ours.lock("a").into_future()).unwrap();
+    let waiting = carried_over(ours.lock("a").into_future());
+    drop(carried_over(guard.lost()));
+    runtime.block_on(guard.release()).unwrap();
+    let next = runtime.block_on(waiting).unwrap();
+    server.stop();
+    let shutdown = carried_over(ours.shutdown(TTL));
+    server.cont();
+    drop(next);
+    assert_eq!(outside_of_a_runtime(shutdown).unreleased.len(), 0);
 }
 
 /// Polls on this thread, which no runtime knows of.

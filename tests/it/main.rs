@@ -12,6 +12,7 @@ mod backlog;
 mod barrier;
 #[cfg(feature = "blocking")]
 mod blocking;
+mod busy;
 mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -283,7 +283,8 @@ async fn lose(
         if ends_at.is_some_and(|end| end <= nearly) { Loss::HeldLongest } else { Loss::Expired };
     let name = run.names().nth(held.number()).unwrap_or(&run.name);
     // While the command has its time, asks the servers why the lease cannot be renewed.
-    let ended = async { tokio::join!(tree.end(kill_in), why(locker, name)).1 };
+    let asked = timeout(WHY_MAX, why(locker, guard, name));
+    let ended = async { tokio::join!(tree.end(kill_in), asked).1.ok().flatten() };
     let why = tokio::select! {
         biased;
         () = answer(front, left, None) => None,
@@ -296,15 +297,20 @@ async fn lose(
     }
 }
 
-/// The servers' failures, if any.
-async fn why(locker: &Locker, name: &OsStr) -> Option<String> {
-    match timeout(WHY_MAX, locker.inspect(name.as_bytes())).await.ok()? {
-        Ok(view) => {
-            let one = |failure: &ServerFailure| format!("{}: {}", failure.server, failure.reason);
-            let all: Vec<String> = view.failures.iter().map(one).collect();
-            (!all.is_empty()).then(|| all.join("; "))
-        }
-        Err(error) => Some(error.to_string()),
+/// The servers' failures, if any; also that of an extension, which servers may refuse although they answer.
+async fn why(locker: &Locker, guard: &Guard, name: &OsStr) -> Option<String> {
+    let view = match locker.inspect(name.as_bytes()).await {
+        Ok(view) => view,
+        Err(error) => return Some(error.to_string()),
+    };
+    let one = |failure: &ServerFailure| format!("{}: {}", failure.server, failure.reason);
+    let all: Vec<String> = view.failures.iter().map(one).collect();
+    if !all.is_empty() {
+        return Some(all.join("; "));
+    }
+    match guard.extend().await {
+        Ok(()) => Some("the servers serve again".to_owned()),
+        Err(error) => error.loss().is_none().then(|| error.to_string()),
     }
 }
 

@@ -463,6 +463,11 @@ async fn the_masters_of_a_cluster_are_found_and_examined() {
     assert!(none.severity() == Severity::Error && none.servers.len() == 1);
     let leftovers: Vec<_> = cluster.nodes().map(|node| node.cli_text(&["DBSIZE"])).collect();
     assert!(leftovers.iter().all(|count| count == "0"), "{leftovers:?}");
+    let other = Cluster::of_masters(1);
+    let url = format!("{},{}", cluster.seed_url(2), other[0].address());
+    let strangers = examine(&of([url])).await;
+    let wrong = strangers.findings.iter().find(|it| it.reason.contains("different Clusters"));
+    assert_eq!(wrong.map(|it| it.severity), Some(Severity::Error));
 }
 
 #[tokio::test]

@@ -312,6 +312,24 @@ async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
     assert!(stderr(&done).contains("127.0.0.1:"), "{done:?}");
 }
 
+/// It answers all that changes nothing.
+#[tokio::test]
+async fn a_server_that_refuses_to_renew_a_lease_is_quoted() {
+    let server = RedisServer::start();
+    let directory = Directory::new();
+    let script = "echo $$ > id; trap 'exit 0' TERM; while :; do sleep 0.01; done";
+    let words = ["run", "--ttl", "3s", "-c", script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let done = end(running).await;
+    assert_eq!(code(&done), 75, "{done:?}");
+    let said = stderr(&done);
+    assert!(said.contains("could not be renewed, so the command was ended: "), "{said}");
+    let why = said.lines().find(|line| line.contains("could not be renewed")).unwrap();
+    assert!(why.contains("127.0.0.1:") && why.contains("NOREPLICAS"), "{said}");
+}
+
 #[tokio::test]
 async fn a_waiter_waits_for_a_server_as_well() {
     let mut server = RedisServer::start();

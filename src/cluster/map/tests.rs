@@ -224,3 +224,27 @@ fn replies_of_a_real_server_are_read() {
         read(&wire, |reply| Map::from_slots(reply, &asked()));
     }
 }
+
+#[cfg(feature = "inspect")]
+#[test]
+fn a_node_says_what_it_serves_unless_that_moves() {
+    let own = |slots: &str| {
+        let other = "b 127.0.0.1:2@12 master - 0 7 9 connected 0-5";
+        let own = format!("a 127.0.0.1:1@11,h myself,master - 0 0 3 connected{slots}");
+        served_by(format!("{other}\n{own}\n{other}\n").as_bytes())
+    };
+    let cases = [
+        ("", Some(("3", 0))),
+        (" 6", Some(("3 6", 1))),
+        (" 6-16383 2", Some(("3 6-16383 2", 16_379))),
+        (" 6-7 [6->-b]", None),
+        (" 6-7 [2-<-b]", None),
+        (" 7-6", None),
+        (" 6-x", None),
+    ];
+    for (slots, expected) in cases {
+        let expected = expected.map(|(words, count)| (words.as_bytes().to_vec(), count));
+        assert_eq!(own(slots), expected, "{slots}");
+    }
+    assert_eq!(served_by(b"b 127.0.0.1:2@12 master - 0 7 9 connected 0-5"), None);
+}

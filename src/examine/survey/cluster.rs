@@ -16,10 +16,12 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
         plan.ways.map_of(&seed, plan.greeting, None).await
     });
     let mut survey = Survey::default();
-    let mut best: Option<Map> = None;
+    let (mut best, mut first): (Option<Map>, Option<(String, _)>) = (None, None);
     for (server, answer) in answers.await {
         match answer {
             Ok(map) => {
+                let (one, nodes) = first.get_or_insert_with(|| (server.clone(), map.nodes.clone()));
+                survey.findings.extend(strangers((one, nodes), (&server, &map.nodes)));
                 let covered = best.as_ref().map_or(0, Map::covered);
                 best = if map.covered() > covered { Some(map) } else { best };
             }
@@ -34,6 +36,17 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     let endpoint = |master| seeds[0].at(master);
     survey.servers = masters.map(|master| Ok(plan.ways.reach(endpoint(master.into())))).collect();
     survey
+}
+
+/// Two seeds, each with the nodes that it names.
+fn strangers(one: (&str, &[[u8; 40]]), other: (&str, &[[u8; 40]])) -> Option<Finding> {
+    let has_ids = !one.1.is_empty() && !other.1.is_empty();
+    if !has_ids || one.1.iter().any(|node| other.1.contains(node)) {
+        return None;
+    }
+    let reason = format!("{} and {} are nodes of different Clusters", one.0, other.0);
+    let finding = Finding::error(Check::Topology, reason);
+    Some(finding.cured_by("give nodes of one Cluster alone"))
 }
 
 pub(in crate::examine) fn topology(map: Option<&Map>) -> Finding {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::super::tests::{Bench, acquire, bulk, greeting, plain, request, request_of, stamp};
+use super::super::tests::{
+    Bench, acquire, bulk, error, greeting, plain, request, request_of, stamp,
+};
 use super::super::{Fault, Login, PLAIN};
 use crate::names::Names;
 use crate::policy::{Bounds, End, LeaseEvent, Loss, Wait};
@@ -154,6 +156,35 @@ fn what_a_question_before_the_last_one_was_granted_is_given_back() {
     bench.machine.forget(id, bench.now);
     let release = bench.machine.settings().scripts.release.digest;
     assert_eq!(of_script(bench.said(2))[1], release);
+}
+
+/// Of each try at servers that are busy for long, the last one would be asked to release something, once a second.
+#[test]
+fn what_a_server_did_not_run_is_not_given_back_where_others_had_ended_the_attempt_before() {
+    let busy =
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    // From the middle of the script, for all that is known.
+    let oom = "OOM command not allowed when used memory > 'maxmemory'.";
+    for (text, left) in [(busy, 1), (oom, 2)] {
+        let refused = |text| {
+            move |command: &[Bytes]| match &command[0][..] {
+                b"EVALSHA" => vec![error(text)],
+                _ => vec![greeting(command, "")],
+            }
+        };
+        let mut bench = Bench::connected(3);
+        request(&mut bench, b"a", Wait::Forever);
+        let asked = bench.said(2);
+        (0..2).for_each(|server| bench.answer(server, refused(busy)));
+        let released = bench.said(2);
+        assert_eq!(of_script(released.clone())[1], bench.machine.settings().scripts.release.digest);
+        for command in asked.iter().chain(&released) {
+            refused(text)(command).iter().for_each(|frame| bench.reply(2, frame));
+        }
+        // Their seal.
+        bench.answer(2, refused(text));
+        assert_eq!(bench.machine.len(), left, "{text}");
+    }
 }
 
 /// Two wait: what one of the servers has to say to both is late, and the first has the lease, and passes it on.

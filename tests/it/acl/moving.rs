@@ -54,6 +54,14 @@ async fn a_cluster_needs_two_rights_more() {
     guard.extend().await.unwrap();
     assert_content(&one);
     assert_content(&other);
+    #[cfg(feature = "inspect")]
+    {
+        let looking = [&all[..], &rights::row("looking")].concat();
+        grant_all(&cluster, &looking);
+        let mut list = one.list("*");
+        while soon("a lock", list.next()).await.unwrap().is_some() {}
+        assert_names(&list.failures()[0].reason, "+cluster|nodes");
+    }
 
     grant_all(&cluster, &without("waiting", "cluster", "+asking"));
     assert_names(&told(guard.extend().await), "+asking");

@@ -234,6 +234,14 @@ fn what_nobody_waits_for_is_not_asked_again_and_a_release_is() {
     let seal = bench.said(0);
     let [seal] = &seal[..] else { panic!("{seal:?}") };
     bench.reply(0, &bulk(&seal[1]));
+    assert_eq!((bench.said(0).len(), bench.machine.len()), (0, 0));
+
+    let id = acquire(&mut bench, b"a");
+    let (_, asked) = call(&mut bench);
+    bench.reply(0, &stamp(&asked));
+    bench.machine.forget(id, bench.now);
+    call(&mut bench);
+    refuse(&mut bench, MISSING);
     let (how, again) = call(&mut bench);
     assert_eq!(how, "EVAL return 3");
     bench.reply(0, &Frame::Array([stamp(&again), Frame::Integer(0)].into()));

@@ -1,0 +1,75 @@
+//! Lists of locks while slots move.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// What is left of a list, and whether that was all.
+async fn rest(
+    list: &mut leasehold::inspect::List<leasehold::inspect::LockView>,
+) -> (BTreeSet<String>, bool) {
+    let mut names = BTreeSet::new();
+    while let Some(view) = soon("a lock", list.next()).await.unwrap() {
+        names.insert(String::from_utf8(view.name).unwrap());
+    }
+    (names, list.is_complete())
+}
+
+/// A node is gone through in one step: what comes to it then is not found there, and no more where it was.
+#[tokio::test]
+async fn a_list_is_not_complete_where_a_slot_has_moved_meanwhile() {
+    let cluster = Cluster::start();
+    let locker = connect(&cluster).await;
+    let names = spread(&cluster);
+    let mut guards = Vec::new();
+    for name in &names {
+        guards.push(take(&locker, name).await);
+    }
+    let all = BTreeSet::from(names.clone());
+    assert_eq!(rest(&mut locker.list("*")).await, (all.clone(), true));
+
+    let mut list = locker.list("*");
+    let first = soon("a lock", list.next()).await.unwrap().unwrap().name;
+    let to = names.iter().position(|name| name.as_bytes() == first).unwrap();
+    let from = (to + 1) % 3;
+    let slot = cluster.slot(&names[from]);
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    cluster.end_migration(slot, from, to);
+    // In exchange for one that is empty.
+    let empty = (0..).find(|slot| cluster.master_of(*slot) == to).unwrap();
+    cluster.begin_migration(empty, to, from);
+    cluster.end_migration(empty, to, from);
+    let last = names[(to + 2) % 3].clone();
+    assert_eq!(rest(&mut list).await, (BTreeSet::from([last]), false));
+    assert!(format!("{:?}", list.failures()).contains("a slot has moved"), "{:?}", list.failures());
+    assert_eq!(rest(&mut locker.list("*")).await, (all.clone(), true));
+
+    // Half of the way back.
+    cluster.begin_migration(slot, to, from);
+    assert!(!rest(&mut locker.list("*")).await.1);
+    cluster.migrate_keys(slot, to, from);
+    cluster.end_migration(slot, to, from);
+    assert_eq!(rest(&mut locker.list("*")).await, (all, true));
+    drop(guards);
+}
+
+/// Its map of the slots is older than the last of these nodes.
+#[tokio::test]
+async fn a_list_is_not_complete_without_a_node_that_is_not_known_yet() {
+    let mut cluster = Cluster::start();
+    let locker = connect(&cluster).await;
+    let other = connect(&cluster).await;
+    let name = "lock:moved";
+    let guard = take(&other, name).await;
+    let (slot, from) = (cluster.slot(name), cluster.master_of(cluster.slot(name)));
+    let to = cluster.add_node().await;
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    cluster.end_migration(slot, from, to);
+    assert_eq!(rest(&mut locker.list("*")).await, (BTreeSet::new(), false));
+    // It is led there.
+    locker.inspect(name).await.unwrap();
+    assert_eq!(rest(&mut locker.list("*")).await, (BTreeSet::from([name.to_owned()]), true));
+    drop(guard);
+}
