@@ -7,7 +7,7 @@
 //! - *Ownership.* The lease is renewed for as long as the host works. A host that dies loses it after the TTL.
 //! - *Ticket.* A host that shuts down leaves its lock to a ticket, and sends that to the next host: no other host gets
 //!   the lock in between.
-//! - *Takeover.* A user who has moved to another host does not wait for a stuck one: `steal` ends its lease. That
+//! - *Takeover.* A user that has moved to another host does not wait for a stuck one: `steal` ends its lease. That
 //!   breaks exclusion on purpose, for a moment.
 //! - *Fence.* So the store of the session keeps the largest token that it has seen, from each owner's first read on,
 //!   and refuses late writes of former owners.

@@ -183,7 +183,7 @@ impl Watcher {
         Self { locker: locker.clone(), calls: Mutex::default() }
     }
 
-    /// Begins anew: changes from here on count.
+    /// Begins again: changes from here on count.
     pub(crate) fn rearm(&mut self) {
         drop(std::mem::take(&mut *lock(&self.calls)));
     }

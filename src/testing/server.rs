@@ -101,7 +101,7 @@ impl Server {
         self.0.stop(true);
     }
 
-    /// Starts a stopped server again, with the keys that it had; its uptime begins anew.
+    /// Starts a stopped server again, with the keys that it had; its uptime begins again.
     pub fn start(&self) {
         self.0.run();
     }
