@@ -1,13 +1,13 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
-//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes once through all
-//! of it, to see that it works; `-- --redlock` measures what there is of five servers alone, `-- --contention` contention
-//! for one lock, `-- --server` what a pair costs the server, `-- --idle` what a locker costs that does nothing, and
-//! `-- --growth` how cost grows, or one of its tables where that is named, too (`-- --growth growth-leases`). With
-//! `--features full`, `-- --cluster` measures a Cluster and Sentinels, `-- --shares` what shares cost the server, and
-//! `-- --together` requests for several locks beside requests for one. It starts redis-servers of its own. Rounds are
-//! interleaved, so that what disturbs the machine disturbs all sides, and the ratios are what to read: the microseconds
-//! are this machine's. `--table DIRECTORY` writes tables as JSON, too.
+//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` runs everything
+//! once, as a check. Parts: `-- --redlock` for five servers, `-- --contention` for contention for one lock, `--
+//! --server` for what a pair costs the server, `-- --idle` for what an idle locker costs, and `-- --growth` for how
+//! cost grows, or one of its tables (`-- --growth growth-leases`). With `--features full`, `-- --cluster` for a Cluster
+//! and Sentinels, `-- --shares` for what shares cost the server, and `-- --together` for requests for several locks
+//! beside requests for one. It starts redis-servers of its own. Rounds are interleaved, so that disturbances hit all
+//! sides, and only the ratios are comparable: the microseconds are this machine's. `--table DIRECTORY` writes tables as
+//! JSON, too.
 //!
 //! The allocations are counted in the same process; the counting costs each side some nanoseconds
 //! per allocation.

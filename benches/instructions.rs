@@ -1,13 +1,12 @@
-//! How many instructions the hot paths take: a count, which a noisy machine does not move.
+//! The number of instructions of the hot paths, which a noisy machine does not change.
 //!
-//! `scripts/instructions.sh` runs each scenario under valgrind's callgrind and compares the counts
-//! with those recorded in `benches/instructions.txt`; those named `grace-` in a build with that feature, and the others in
-//! one by default, with no more features of tokio than the library asks for (`benches/size/Cargo.toml`). What is counted is what runs inside of
-//! [`client_part`] and not inside of [`server_part`]: the library and tokio, on a current_thread
-//! runtime, with the kernel left out. The server answers from a script, in the same thread, so
-//! that a run is the same each time.
+//! `scripts/instructions.sh` runs each scenario under valgrind's callgrind and compares the counts with those in
+//! `benches/instructions.txt`: those named `grace-` in a build with that feature, the others in a default build, with
+//! no more features of tokio than the library needs (`benches/size/Cargo.toml`). The count is of what runs inside of
+//! [`client_part`] and not inside of [`server_part`]: the library and tokio, on a current_thread runtime, without the
+//! kernel. The server replies from a script, in the same thread, so that all runs are the same.
 //!
-//! Run by itself it goes through every scenario without counting.
+//! Run by itself it executes every scenario without counting.
 
 #![allow(clippy::print_stdout, reason = "the script reads what is printed")]
 

@@ -1,7 +1,6 @@
-//! What each call of a lock costs on a server of the bench's own: `cargo bench --bench lock`.
+//! The cost of each call of a lock, on a server of the bench's own: `cargo bench --bench lock`.
 //!
-//! Times include the server and two trips through the kernel; `figures` tells how much of that is
-//! Leasehold's.
+//! Times include the server and two trips through the kernel; `figures` shows Leasehold's part of that.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark may let time pass")]
 

@@ -1,10 +1,9 @@
-//! A service that ends well: told to end, it lets nobody in, finishes what it does, gives its locks
-//! back, and says so.
+//! A service that shuts down: it refuses new requests, finishes the present ones, releases its locks, and reports that.
 //!
-//! `cargo run --example axum [redis://host:port]`, then `curl -X POST
-//! http://127.0.0.1:8080/invoices/42/charge`, and Ctrl-C or SIGTERM while that runs. The URL may also
-//! stand in LEASEHOLD_URL, where to serve in LEASEHOLD_LISTEN, how long a charge takes in
-//! LEASEHOLD_WORK_MS (500), and how long what is under way may go on in LEASEHOLD_GRACE_MS (5000).
+//! `cargo run --example axum [redis://host:port]`, then `curl -X POST http://127.0.0.1:8080/invoices/42/charge`, and
+//! Ctrl-C or SIGTERM while that runs. Settings: the URL also by LEASEHOLD_URL, the address to serve by
+//! LEASEHOLD_LISTEN, the time of a charge by LEASEHOLD_WORK_MS (500), and the time for present requests by
+//! LEASEHOLD_GRACE_MS (5000).
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

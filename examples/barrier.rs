@@ -1,8 +1,8 @@
 //! Three workers that go through the rounds of a computation together: none begins a round before all have
 //! ended the one before it.
 //!
-//! `cargo run --features family --example barrier [redis://host:port]`; the URL may also stand in LEASEHOLD_URL. Each worker may be
-//! a process of its own: what they have in common is the server, and the name of the barrier.
+//! `cargo run --features family --example barrier [redis://host:port]`; the URL may also stand in LEASEHOLD_URL. Each
+//! worker may be a process of its own: they share only the server and the name of the barrier.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,9 +1,9 @@
-//! A password that is rotated while a lock is held: a provider is asked at each connection, and again
-//! before what it gave ends; live connections log in again, and the lease goes on.
+//! A password that is rotated while a lock is held: the library calls a provider at each connection, and again before
+//! its credentials expire; live connections log in again, and the lease goes on.
 //!
-//! `cargo run --features credentials --example credentials [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
-//! The password is read from the file that PASSWORD_FILE names, as a secret that is mounted into a
-//! container; write another there and see. A server without passwords takes any.
+//! `cargo run --features credentials --example credentials [redis://host:port]`; the URL may also stand in
+//! LEASEHOLD_URL. The password is in the file that PASSWORD_FILE names, like a secret that is mounted into a container;
+//! write another password into it and see. A server without passwords accepts any.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,7 +1,7 @@
-//! What a lock does, step by step, on a real server; each step is checked and not just told.
+//! What a lock does, step by step, on a real server; the program checks each step.
 //!
-//! `scripts/demo.sh` runs it on a server of its own. By hand, on a server where the locks
-//! `demo:*` may be taken: `cargo run --example demo [redis://host:port]`, or with LEASEHOLD_URL.
+//! `scripts/demo.sh` runs it on a server of its own. By hand, on a server where you may use the locks `demo:*`: `cargo
+//! run --example demo [redis://host:port]`, or with LEASEHOLD_URL.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::disallowed_methods, reason = "an example may read the clock")]

@@ -1,11 +1,10 @@
 //! A holder that is paused past the end of its lease, and a database that refuses its late write.
 //!
-//! Two workers count in a row of PostgreSQL: each takes the lock, reads the number, and writes it
-//! back with one added. In every round the first is stopped (SIGSTOP) between its read and its
-//! write until its lease is over and the second has taken the lock; then it goes on. No lock
-//! service can prevent that write. Without a fence it undoes work that was acknowledged. With a fence that is
-//! raised by the read, the row itself refuses it. With one that only the write shows, it still comes between
-//! the other's read and write, and one of the two is lost.
+//! Two workers count in a row of PostgreSQL: each takes the lock, reads the number, and writes it back with one added.
+//! In every round the first is stopped (SIGSTOP) between its read and its write, until its lease is over and the second
+//! has taken the lock; then it continues. No lock service can prevent its write. Without a fence the write undoes work
+//! that was acknowledged. With a fence that each read raises, the row refuses the write. With a fence that only writes
+//! raise, the write comes between the other's read and write, and one of the two is lost.
 //!
 //! `examples/fencing_postgres.sh` brings a redis-server and a PostgreSQL of its own. By hand:
 //! `cargo run --example fencing_postgres REDIS_URL POSTGRES_URL`, or with LEASEHOLD_URL and

@@ -1,8 +1,8 @@
-//! An object store that refuses the late write of a holder whose lease is over, by conditional writes.
+//! An object store that refuses the late write of a former holder, by conditional writes.
 //!
-//! Two holders add a line to the same object; the first is late: its lease has ended, and the second has
-//! read the object. Done wrongly, each looks at the token right before it writes: both writes pass, and a
-//! line is lost. Done rightly, each writes its token when it reads, and the late write is refused.
+//! Two holders add a line to the same object; the first is late: its lease has ended, and the second has read the
+//! object. The wrong way is to check the token right before the write: both writes pass, and a line is lost. The right
+//! way is to write the token at the read: the late write is refused.
 //!
 //! `examples/fencing_s3.sh` brings a redis-server and moto, a server with S3's interface, of its own. By
 //! hand: `cargo run --example fencing_s3 REDIS_URL HOST:PORT`. Requests are not signed, so the server must

@@ -1,4 +1,4 @@
-//! Follows the holder of a lock, without acquiring it: such as a leader, or whether a migration is done.
+//! Follows the holder of a lock, such as a leader or a migration, without acquiring the lock.
 //!
 //! `cargo run --features inspect --example follow [redis://host:port]`; the URL may also stand in
 //! LEASEHOLD_URL, and the lock's name in LEASEHOLD_NAME (`leader` by default). It ends when nobody has

@@ -1,4 +1,4 @@
-//! A payment whose client tries again when the answer does not come, and is not charged twice.
+//! A payment whose client repeats it after a lost answer, and that is charged once.
 //!
 //! `cargo run --features family --example idempotency [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 

@@ -1,7 +1,7 @@
 //! A service that serves once all shards of a database have been migrated, by any number of workers.
 //!
-//! `cargo run --features family --example latch [redis://host:port]`; the URL may also stand in LEASEHOLD_URL. Each worker and
-//! the service may be processes of their own: what they have in common is the server, and the name of the latch.
+//! `cargo run --features family --example latch [redis://host:port]`; the URL may also stand in LEASEHOLD_URL. Each
+//! worker and the service may be processes of their own: they share only the server and the name of the latch.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A crawler on many hosts that together ask a site no more often than it bears.
+//! A crawler on many hosts, which together request pages of a site no faster than a limit.
 //!
 //! `cargo run --features family --example limit [redis://host:port]`, in as many terminals as you like; the URL may also
 //! stand in LEASEHOLD_URL. However many run, they fetch five pages a second together.

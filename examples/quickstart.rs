@@ -1,4 +1,4 @@
-//! Takes a lock, works under it, gives it back.
+//! Acquires a lock, works under it, releases it.
 //!
 //! `cargo run --example quickstart [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 

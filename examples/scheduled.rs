@@ -1,16 +1,14 @@
-//! A job that many hosts are told to run at every tick, and one of them does.
+//! A job that many hosts start at every tick, and one of them runs.
 //!
 //! `cargo run --features family --example scheduled [redis://host:port]`, in as many terminals as you like; the URL may
 //! also stand in LEASEHOLD_URL. It ends after LEASEHOLD_TICKS ticks (5 by default).
 //!
-//! - The server's clock says which slot is due. A host whose clock is late, or that was paused, asks for
-//!   the slot that is due when it asks: it cannot run one for a second time.
-//! - Nothing is held while the job runs. A host that dies in it leaves its slot undone: that is at most
-//!   once. With `.at_least_once(ttl)` the next host that asks runs such a slot again; then the job has to
-//!   bear that a part of it is done twice.
-//! - A slot may be run late: a host that was paused between its claim and its work is not stopped. A
-//!   program that writes what a later slot must not overwrite sends the slot along, and has an older one
-//!   refused.
+//! - The server's clock says which slot is due. A host whose clock is late, or that was paused, asks for the slot that
+//!   is due then, so it cannot run one for a second time.
+//! - Nothing is held while the job runs. A host that dies in it leaves its slot undone: the job runs at most once. With
+//!   `.at_least_once(ttl)` the next host that asks runs such a slot again; then a part of the job may be done twice.
+//! - A slot may be run late: a host that was paused between its claim and its work is not stopped. If its writes must
+//!   not overwrite those of a later slot, send the slot along, and refuse older ones.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

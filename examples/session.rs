@@ -1,16 +1,16 @@
-//! A session that lives on one host at a time, for as long as its agent works: whichever host has it works on it, a host
-//! that goes down in order passes it on, and one that is stuck is replaced at once.
+//! A session that lives on one host at a time while its agent works. A host that shuts down passes it on, and one that
+//! is stuck is replaced at once.
 //!
 //! `cargo run --features takeover --example session [redis://host:port]`; the URL may also stand in LEASEHOLD_URL. The
 //! three hosts are lockers of this one program.
 //!
 //! - *Ownership.* The lease is renewed for as long as the host works. A host that dies loses it after the TTL.
-//! - *Ticket.* A host that is told to end makes a ticket of its lock, and sends it to the host that is to go on: nobody
-//!   comes between the two.
-//! - *Takeover.* A user that is at another host by now does not wait for a host that is stuck: `steal` ends its lease.
-//!   That breaks exclusion on purpose, for a moment.
-//! - *Fence.* So the store of the session keeps the largest token that it has seen, from each owner's first read on, and
-//!   refuses the late writes of the owner before.
+//! - *Ticket.* A host that shuts down leaves its lock to a ticket, and sends that to the next host: no other host gets
+//!   the lock in between.
+//! - *Takeover.* A user that has moved to another host does not wait for a stuck one: `steal` ends its lease. That
+//!   breaks exclusion on purpose, for a moment.
+//! - *Fence.* So the store of the session keeps the largest token that it has seen, from each owner's first read on,
+//!   and refuses late writes of former owners.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,4 +1,4 @@
-//! A catalog that many read and one rewrites, and a report of which two at most are made at a time.
+//! A catalog that many read and one rewrites, and a report that at most two workers make at a time.
 //!
 //! `cargo run --features sharing --example sharing [redis://host:port]`, in as many terminals as you like; the URL may also stand
 //! in LEASEHOLD_URL.

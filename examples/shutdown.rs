@@ -1,5 +1,5 @@
-//! A worker that ends well: Ctrl-C or SIGTERM ends its work and gives its locks back, so that
-//! nobody has to wait for their TTLs.
+//! A worker that shuts down: Ctrl-C or SIGTERM ends its work and releases its locks, so that no client has to wait for
+//! their TTLs.
 //!
 //! `cargo run --example shutdown [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 

@@ -2,8 +2,8 @@
 //!
 //! `cargo test --features testing --example tested`
 //!
-//! Invoices go out once each, though several hosts send them: the lock has one host send at a time, and
-//! the books refuse what a former holder writes late.
+//! Several hosts send invoices, each invoice once: the lock has one host send at a time, and the books refuse late
+//! writes of a former holder.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,8 +1,7 @@
 //! Futures and values on the heap, for what is rare.
 //!
-//! The body of an `async fn` is compiled into every part of the program that awaits it. What is
-//! large and seldom awaited is a plain function that returns one of these: the body is compiled once, and
-//! each part that awaits it carries a pointer.
+//! The body of an `async fn` is compiled into each place that awaits it. A large and rare function is a plain one that
+//! returns a boxed future instead: its body is compiled once, and each place that awaits it has a pointer.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +10,7 @@ use std::pin::Pin;
 /// See the module's documentation.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A value of many parts. What drops one is compiled into each part of the program that may have to; what drops this, once.
+/// A boxed value whose drop is compiled once, instead of into each place that may drop it.
 pub(crate) struct Heaped<T>(ManuallyDrop<Option<Box<T>>>);
 
 impl<T> Heaped<T> {

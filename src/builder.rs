@@ -125,12 +125,12 @@ impl Builder {
         }
     }
 
-    /// Sets how long a command waits for its reply; the timeout is noticed within an eighth of that.
+    /// Sets how long a command waits for its reply; a timeout is noticed at most an eighth of that later.
     ///
-    /// From 10 ms to 1 h; by default 500 ms, and with several servers a twentieth of the TTL, from 50
-    /// ms to 500 ms. It has to be longer than a round trip to the server: else the locker connects,
-    /// and is granted nothing. It also limits a request that does not wait. A connection that brings nothing for
-    /// two timeouts while commands wait is replaced.
+    /// From 10 ms to 1 h; by default 500 ms, and with several servers a twentieth of the TTL, from 50 ms to 500 ms. It
+    /// has to be longer than a round trip to the server: else the locker connects, and no request is granted. It also
+    /// limits a request that does not wait. A connection that receives nothing for two timeouts while commands wait is
+    /// replaced.
     ///
     /// # Examples
     ///
@@ -263,8 +263,8 @@ impl Builder {
         self.locker(front)
     }
 
-    /// Connects as [`Builder::connect`] does, but one reachable server is enough: for looking at locks,
-    /// not for taking them.
+    /// Connects as [`Builder::connect`] does, but one reachable server is enough: for inspecting locks, not for
+    /// acquiring them.
     ///
     /// # Errors
     ///
@@ -306,7 +306,7 @@ impl Builder {
 
 /// # Errors
 ///
-/// The caller is on no runtime, where a locker could live.
+/// The caller is outside of a tokio runtime.
 fn on_a_runtime() -> Result<(), Error> {
     Handle::try_current().map(drop).map_err(|_| {
         Error::misuse(

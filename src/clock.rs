@@ -16,11 +16,11 @@ use tokio::time::Sleep;
 use crate::box_future::BoxFuture;
 use crate::policy::Moment;
 
-/// The present, on a clock that goes on while the machine is suspended.
+/// The present, on a clock that also counts suspension of the machine.
 ///
 /// `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on Apple's systems, where it counts
 /// sleep; elsewhere the standard library's monotonic clock, which may stop in sleep.
-// What finds the kernel's clock is larger than the call, and is not wanted at every place.
+// Not inlined: the search for the kernel's clock is larger than a call.
 #[inline(never)]
 pub(crate) fn now() -> Moment {
     #[cfg(test)]
@@ -54,21 +54,20 @@ fn of_the_system() -> Moment {
     use std::time::Instant;
 
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // Moment 0 is before all that happens, as it is where the clock counts from the machine's start.
+    // Not 0: moment 0 is before all others, as on clocks that count from the machine's start.
     const BEGIN: Moment = Moment::from_nanos(1_000_000_000);
     let since = Instant::now().duration_since(*ORIGIN.get_or_init(Instant::now));
     BEGIN.after(since)
 }
 
-/// A timer by the clock of [`now`], where the machine is not suspended.
+/// A timer on the clock of [`now`], except that it may not count suspension.
 pub(crate) fn sleep(span: Duration) -> Sleep {
     #[cfg(test)]
     let span = simulated::true_span(span);
     tokio::time::sleep(span)
 }
 
-/// The wall clock in microseconds since 1970, for token proposals, and to compare it with those of
-/// servers; for nothing else.
+/// The wall clock in microseconds since 1970, only for token proposals, and to compare it with servers' clocks.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
 pub(crate) fn wall_micros() -> u64 {
     #[cfg(test)]
@@ -84,7 +83,7 @@ pub(crate) fn wall_micros() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// 128 bits that nobody else has, for one attempt of one owner: see [`owners`].
+/// A unique id of 128 bits for one attempt of one owner: see [`owners`].
 ///
 /// # Panics
 ///
@@ -107,8 +106,7 @@ pub(crate) fn owner_id() -> u128 {
 ///
 /// # Panics
 ///
-/// When the operating system has no randomness to give: a lock whose owner others could share
-/// would be no lock.
+/// If the operating system has no randomness: without it two owners could have the same id.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
 #[inline(never)]
 pub(crate) fn random_id() -> [u8; 16] {
@@ -127,7 +125,7 @@ pub(crate) fn random_bits() -> u64 {
     u64::from_le_bytes(random_id()[..8].try_into().expect("eight of sixteen bytes"))
 }
 
-/// Starts a task on the current runtime. In a simulation the task goes by the clock of the task that starts it.
+/// Starts a task on the current runtime. In a simulation it has the clock of the task that starts it.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     spawn_on(&Handle::current(), task)
 }
@@ -142,7 +140,7 @@ pub(crate) fn spawn_on(
     spawn_boxed(runtime, Box::pin(task))
 }
 
-/// One kind of task for all: each kind has tokio compiled again.
+/// One type for all tasks, as tokio's code is compiled once for each type.
 #[inline(never)]
 fn spawn_boxed(runtime: &Handle, task: BoxFuture<'static, ()>) -> JoinHandle<()> {
     runtime.spawn(task)
@@ -155,19 +153,19 @@ fn of_the_runtime() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// From here on the clock is that of the current tokio runtime, in the whole program and for good.
+/// Makes the current tokio runtime's clock that of the whole program, for good.
 #[cfg(feature = "testing")]
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
 pub(crate) fn go_by_the_runtime() {
     movable::begin(|| movable::Origin {
-        // No runtime has paused this one.
+        // The standard library's clock, which no runtime has paused.
         instant: std::time::Instant::now().into(),
         moment: now(),
         wall_micros: wall_micros(),
     });
 }
 
-/// Tokio's clock, which a simulation pauses; since the thread first asked.
+/// Tokio's clock, which a simulation pauses, since the thread's first call.
 #[cfg(test)]
 fn true_time() -> std::time::Duration {
     use tokio::time::Instant;

@@ -47,34 +47,34 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    /// Whether it is about a lock or something else, and the name of that.
+    /// What the error is about, such as a lock, and its name.
     about: Option<(&'static str, String)>,
     report: Report,
 }
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Another holds the lock, until the wait ran out if there was one.
+    /// Another client holds the lock; `waited` if the wait ran out.
     Contended { waited: Option<Duration> },
-    /// A guard of the same locker holds the lock, and the caller wanted that refused.
+    /// A guard of the same locker holds the lock, and the request refuses that.
     HeldHere,
-    /// It was granted with too little validity left, and given back.
+    /// The lock was granted with too little validity left, and released.
     TooLate,
-    /// No quorum agreed, until the wait ran out if there was one; it never will where that `is_final`.
+    /// No quorum agreed; `waited` if the wait ran out, `is_final` if trying again cannot help.
     NoQuorum { waited: Option<Duration>, is_final: bool },
     /// The lease is no longer held.
     Lost(Loss),
-    /// The lease of a ticket is no longer there to be adopted.
+    /// A ticket's lease cannot be adopted any more.
     #[cfg(any(test, feature = "takeover"))]
     Spent,
     /// The locker was shut down.
     ShutDown,
-    /// The caller asked for what cannot be.
+    /// The caller's request or setting is invalid.
     Misuse(String),
 }
 
 impl Kind {
-    /// The kind where no quorum is needed: as bad as the worst answer.
+    /// The kind if no server answered; final if one of them refused for good.
     pub(crate) fn unserved(report: &Report) -> Self {
         let mut lasting = [FailureKind::Auth, FailureKind::Misuse].into_iter();
         Self::NoQuorum { waited: None, is_final: lasting.any(|it| report.has_failure(it)) }
@@ -87,7 +87,7 @@ impl Error {
         Self::of("lock", kind, lock, report)
     }
 
-    /// As [`Error::new`], about something else than a lock.
+    /// As [`Error::new`], about something other than a lock.
     #[inline(never)]
     pub(crate) fn of(what: &'static str, kind: Kind, name: String, report: Report) -> Self {
         Self(Box::new(Inner { kind, about: Some((what, name)), report }))
@@ -104,7 +104,7 @@ impl Error {
         Self::misuse_of(&what)
     }
 
-    /// Compiled once, whatever the type of the text.
+    /// Not generic, so that it is compiled once.
     #[inline(never)]
     fn misuse_of(what: &dyn fmt::Display) -> Self {
         Self::of_no_lock(Kind::Misuse(what.to_string()), Report::default())
@@ -115,7 +115,7 @@ impl Error {
         Self(Box::new(Inner { kind, about: None, report }))
     }
 
-    /// There is no locker, because a server could not be connected to.
+    /// The error of a locker that could not connect.
     pub(crate) fn connect(report: Report) -> Self {
         Self::of_no_lock(Kind::unserved(&report), report)
     }
@@ -189,8 +189,8 @@ impl Error {
         )
     }
 
-    /// Why the lease ended, if it did: work under it may not have been exclusive. The kind is
-    /// [`ErrorKind::Lost`], or [`ErrorKind::ShutDown`] where the locker was shut down.
+    /// Why the lease ended, if it did: work under it may not have been exclusive. The kind is [`ErrorKind::Lost`], or
+    /// [`ErrorKind::ShutDown`] if the locker was shut down.
     ///
     /// # Examples
     ///
@@ -259,7 +259,7 @@ impl Error {
         &mut self.0.report
     }
 
-    /// A locker that could not connect lists what is wrong with each server, and not how many servers are missing.
+    /// The error of connecting lists each server's failure, not the number of missing servers.
     fn fmt_no_quorum(&self, waited: Option<Duration>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { about, report, .. } = &*self.0;
         if let Some(waited) = waited {

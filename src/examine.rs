@@ -1,8 +1,7 @@
-//! Whether servers are fit for locks, by [`Builder::examine`](crate::Builder::examine): each is asked, and what it says
-//! is held against what locks need.
+//! Examines whether servers are fit for locks, for [`Builder::examine`](crate::Builder::examine).
 
-// Asking and judging are apart: `gather` asks one server for `facts`, `judge` and `together` make
-// findings of them without any I/O. No server waits for another, and each has bounded time.
+// `gather` reads one server's `facts`; `judge` and `together` make findings of them, without I/O. All servers are
+// examined at once, each in bounded time.
 
 mod facts;
 mod failover;
@@ -34,7 +33,7 @@ use crate::clock;
 use crate::endpoint::Endpoint;
 use crate::policy::Quorum;
 
-/// One server, met or not.
+/// One server, connected or not.
 struct Patient {
     report: ServerExamination,
     facts: Facts,
@@ -42,7 +41,7 @@ struct Patient {
 
 /// # Cancel safety
 ///
-/// Nothing stays behind but scratch keys, which end by themselves.
+/// Nothing stays but scratch keys, which expire.
 pub(crate) async fn examine(plan: Plan) -> Examination {
     let plan = Arc::new(plan);
     let survey = survey::survey(&plan).await;
@@ -69,7 +68,7 @@ pub(crate) async fn examine(plan: Plan) -> Examination {
     }
 }
 
-/// All at once, in the order in which they were given.
+/// Examines all at once; returns them in the order given.
 async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) -> Vec<Patient> {
     let mut examining = JoinSet::new();
     for (index, server) in servers.into_iter().enumerate() {
@@ -82,7 +81,7 @@ async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) 
             (index, patient)
         });
     }
-    // None of them panics; one that did would be missing, not the others.
+    // A task that panicked would be missing here, but none does.
     let mut patients: Vec<(usize, Patient)> = Vec::new();
     while let Some(examined) = examining.join_next().await {
         patients.extend(examined.ok());
@@ -105,7 +104,7 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
         within: plan.standard.command_timeout,
     };
     let mut facts = gather(&mut interview, &questions).await;
-    // The first connection is still open. One that does not answer is not waited for twice.
+    // A second connection beside the open first one; skipped if the server has stopped answering.
     if facts.broken_off.is_none() {
         if let Ok(mut other) = meet().await {
             facts.other_run = run_id(&mut other, &questions).await;
@@ -131,7 +130,7 @@ impl Patient {
         self.report.severity() < Severity::Error
     }
 
-    /// Whether it may vote after a while, and not yet.
+    /// Whether the server may not vote yet, but will.
     fn waits(&self) -> bool {
         let waits = |finding: &Finding| {
             matches!(finding.check, Check::RestartQuarantine | Check::Grace)
@@ -157,7 +156,7 @@ fn find_same_runs(patients: &mut [Patient]) {
     }
 }
 
-/// What is so of all servers together. A Cluster, or a service, has one vote, if all of it is well.
+/// The finding on all servers together. A Cluster or a service has one vote, if all of it is fit.
 fn tolerance(plan: &Plan, quorum: Quorum, patients: &[Patient]) -> Finding {
     let count = |is: fn(&Patient) -> bool| patients.iter().filter(|patient| is(patient)).count();
     let (voting, waiting) = (count(Patient::may_vote), count(Patient::waits));

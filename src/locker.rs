@@ -247,7 +247,7 @@ impl Locker {
         LockRequest::new(self.engine.clone(), Arc::clone(&self.defaults), names, wait)
     }
 
-    /// For all or one of these locks; at least one is given.
+    /// A request for all or one of these locks, at least one.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     fn of_several(&self, names: Result<Vec<Names>, Error>, wait: Wait) -> LockRequest {
         match names {

@@ -1,14 +1,14 @@
 //! From a lock's name to its keys.
 //!
-//! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
-//! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
-//! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
-//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of
-//! waiters is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
+//! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the same name and ours
+//! exclude each other. The fence key has to be in the same Cluster slot ("Hash tags" in the Redis Cluster
+//! specification): if the lock key has a hash tag, it is the key and `:fence`; otherwise the whole lock key becomes the
+//! tag, `{key}:fence`. The queue's key is formed likewise, with `:queue`; as few commands need it, it is made when
+//! needed.
 //!
-//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together. They share
-//! nothing else, since a waiter for one must not be given the other: the queue of `{a}` is `{a}:queue:queue`,
-//! which no other lock can have, because `{a}:queue` is no lock's name.
+//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together. They share nothing
+//! else, since a waiter for one must not be handed the other: the queue of `{a}` is `{a}:queue:queue`, which no other
+//! lock can have, because `{a}:queue` is no valid name.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Write as _};
@@ -16,16 +16,16 @@ use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Maximum characters of a name that are shown to people.
+/// Maximum characters of a name shown to people.
 const SHOWN_MAX: usize = 128;
 
-/// Longer names are a mistake more often than a name, and each command carries them.
+/// Maximum bytes of a name with its prefix: longer ones are likely mistakes, and each command has them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
-/// As long as that: one key is the other with this at its end.
+/// As long as `:fence`, so that one key becomes the other by a change of its end.
 const QUEUE_SUFFIX: &[u8; FENCE_SUFFIX.len()] = b":queue";
 const SHARES_SUFFIX: &[u8] = b":shares";
-/// What keys of other primitives end in: a name with a hash tag could be such a key.
+/// Suffixes of other primitives' keys, which a name with a hash tag must not have.
 const OTHER_SUFFIXES: [&[u8]; 9] = [
     b":limit",
     b":once",
@@ -39,19 +39,18 @@ const OTHER_SUFFIXES: [&[u8]; 9] = [
 ];
 const REIGN_SUFFIX: &[u8] = b":reign";
 const PERMIT_SUFFIX: &str = ":permit";
-/// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
+/// Maximum bytes of a key without an allocation; the fence key is up to 8 bytes longer than the lock key.
 const SHORT_BYTES: usize = 54;
 
 /// The keys of one lock.
 #[derive(Clone)]
 pub(crate) struct Names {
-    /// The lock key is a part of it, with or without braces around it.
+    /// The lock key is the part `lock` of it, with or without braces around it.
     fence: Key,
     lock: Range<u16>,
 }
 
-/// Text that is written down where it is as long as most, and else in one allocation that all
-/// clones share.
+/// A key, in place if short, and else in one allocation that all clones share.
 pub(crate) enum Key {
     Short { bytes: [u8; SHORT_BYTES], len: u8 },
     Long(Arc<[u8]>),
@@ -86,7 +85,7 @@ impl Key {
     }
 }
 
-// Once for all that clone one.
+// Not inlined, so that it is compiled once.
 impl Clone for Key {
     #[inline(never)]
     fn clone(&self) -> Self {
@@ -126,7 +125,7 @@ impl Hash for Names {
     }
 }
 
-/// Why a name cannot be a lock's.
+/// Why a name is invalid for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidName {
     #[error("lock name must not be empty")]
@@ -156,13 +155,13 @@ impl Names {
             return Err(InvalidName::TooLong(length));
         }
         let ends_in = |suffix: &[u8]| {
-            // Nearly no name has even the last byte of one.
+            // Fast path: few names have the last byte of a suffix.
             name.last() == suffix.last() && end_in(prefix, name, suffix)
         };
         if [FENCE_SUFFIX, QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().any(ends_in) {
             return Err(InvalidName::Reserved);
         }
-        // Nearly no name has any: only then a byte is looked at by itself.
+        // Fast path: few names have braces.
         let has_braces = |part: &[u8]| part.iter().any(|byte| matches!(byte, b'{' | b'}'));
         let mut is_tagged = false;
         if has_braces(prefix) || has_braces(name) {
@@ -181,7 +180,7 @@ impl Names {
         Ok(Self { fence, lock: within(open.len())?..within(open.len() + length)? })
     }
 
-    /// Names that stand where there are none, of what is never asked for.
+    /// A placeholder for an invalid name, which no command has.
     pub(crate) fn of_nothing() -> Self {
         Self::new(b"", b"-").expect("it is a name")
     }
@@ -197,7 +196,7 @@ impl Names {
         &self.fence
     }
 
-    /// The key of the queue of the processes that wait for the lock.
+    /// The key of the queue of waiting processes.
     #[inline(never)]
     pub(crate) fn queue(&self) -> Key {
         match &self.fence {
@@ -216,7 +215,7 @@ impl Names {
         self.beside(SHARES_SUFFIX)
     }
 
-    /// Those of one of the locks that stand for the permits of a semaphore of this name.
+    /// The keys of one of the locks that are a semaphore's permits over several servers.
     #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn permit(&self, number: u32) -> Self {
         let lock = self.beside(format!(":{number}{PERMIT_SUFFIX}").as_bytes());
@@ -224,14 +223,14 @@ impl Names {
         Self { fence: Key::new(&[&lock, FENCE_SUFFIX]), lock: 0..length }
     }
 
-    /// Those of the permit whose lock has this key.
+    /// The keys of the permit whose lock has this key.
     #[cfg(any(test, all(feature = "inspect", feature = "sharing")))]
     pub(crate) fn of_permit(prefix: &[u8], key: &[u8]) -> Option<Self> {
         let numbered = key.strip_suffix(PERMIT_SUFFIX.as_bytes())?;
         let colon = numbered.iter().rposition(|byte| *byte == b':')?;
         let permit = std::str::from_utf8(&numbered[colon + 1..]).ok()?.parse().ok()?;
         let whole = &numbered[..colon];
-        // As [`Names::beside`] has it of another lock's name in braces.
+        // Undoes the doubled suffix of [`Names::beside`].
         let whole = whole.strip_suffix(&key[colon..]).unwrap_or(whole);
         let inside = whole.strip_prefix(b"{").and_then(|it| it.strip_suffix(b"}"));
         let permit_of = |names: &[u8]| {
@@ -241,13 +240,13 @@ impl Names {
         inside.and_then(permit_of).or_else(|| permit_of(whole))
     }
 
-    /// Whether it is the lock of a permit: another has no such name.
+    /// Whether it is a permit's lock: no other lock has such a name.
     #[cfg(any(test, all(feature = "sharing", any(feature = "takeover", feature = "inspect"))))]
     pub(crate) fn is_permit(&self) -> bool {
         self.lock.start == 0 && self.lock().ends_with(PERMIT_SUFFIX.as_bytes())
     }
 
-    /// Another key in the same slot, which ends in this.
+    /// Another key in the same slot, with this suffix.
     #[inline(never)]
     pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
         let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
@@ -255,7 +254,7 @@ impl Names {
         Key::new(&[tagged, suffix, again])
     }
 
-    /// Whether the lock's key is what another lock's other keys begin with.
+    /// Whether the lock's key is how another lock's other keys begin.
     fn is_another_in_braces(&self) -> bool {
         matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
     }
@@ -268,9 +267,8 @@ fn end_in(prefix: &[u8], name: &[u8], suffix: &[u8]) -> bool {
     name.ends_with(inside) && prefix.ends_with(ahead)
 }
 
-/// A key of the marker that says since when a server is the primary (`scripts/reign.lua`), where all locks have this
-/// prefix. Where servers have keys by their slots there is one for each number, in any slot; but none in another slot than
-/// the locks, where those are all in one by their prefix.
+/// The key of a marker that says since when a server is the primary (`scripts/reign.lua`), for locks with this prefix.
+/// In a Cluster each number has a marker in a slot of its own; if the prefix has a hash tag, all are in its slot.
 #[cfg(any(test, feature = "grace"))]
 pub(crate) fn marker(prefix: &[u8], number: Option<u32>) -> Key {
     let number = number.map_or_else(String::new, |number| format!(":{number}"));
@@ -278,19 +276,19 @@ pub(crate) fn marker(prefix: &[u8], number: Option<u32>) -> Key {
     Key::new(&[open, prefix, b"leasehold", number.as_bytes(), close, REIGN_SUFFIX])
 }
 
-/// Whether a prefix has all locks in one slot.
+/// Whether a prefix puts all locks in one slot.
 #[cfg(any(test, feature = "grace"))]
 pub(crate) fn is_tagged(prefix: &[u8]) -> bool {
     has_hash_tag(prefix.iter().copied())
 }
 
-/// Whether a key has a hash tag: something between its first `{` and the next `}`.
+/// Whether a key has a hash tag: a text between its first `{` and the next `}`.
 fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
     let mut tag = key.skip_while(|&byte| byte != b'{').skip(1);
     tag.position(|byte| byte == b'}').is_some_and(|length| length > 0)
 }
 
-/// The lock key, made safe for a terminal.
+/// The lock key, escaped for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\'\"".contains(byte);
@@ -312,7 +310,7 @@ impl fmt::Debug for Names {
     }
 }
 
-/// Maximum locks that are named where there are several.
+/// Maximum names of several locks shown to people.
 #[cfg(any(test, feature = "groups", feature = "tracing"))]
 const TITLES_MAX: usize = 16;
 
@@ -320,7 +318,7 @@ const TITLES_MAX: usize = 16;
 #[cfg(any(test, feature = "groups", feature = "tracing"))]
 pub(crate) fn title(names: &[Names]) -> String {
     let mut title = String::new();
-    // A string takes whatever is written to it.
+    // Writing to a string cannot fail.
     for (place, names) in names.iter().take(TITLES_MAX).enumerate() {
         let separator = if place > 0 { ", " } else { "" };
         let _ = write!(title, "{separator}{names}");

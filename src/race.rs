@@ -1,4 +1,4 @@
-//! Futures together in one task: waiting for whichever comes first, or for all.
+//! Futures in one task: waiting for the first, or for all.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +17,8 @@ pub(crate) enum First<A, B> {
     Other(B),
 }
 
-/// The output of whichever future is ready first; of `one`, if both are. They run in one task, and stay where
-/// their caller has pinned them: moved into the race, each would have room, and code that moves and drops it, twice.
+/// The output of the future that is ready first; of `one`, if both are. Callers pin the futures: moving them in would
+/// take their space, and the code that moves and drops them, twice.
 pub(crate) fn race<A: Future + Unpin, B: Future + Unpin>(
     mut one: A,
     mut other: B,
@@ -31,11 +31,11 @@ pub(crate) fn race<A: Future + Unpin, B: Future + Unpin>(
     })
 }
 
-/// There was no output in time.
+/// The time ran out.
 pub(crate) struct Elapsed;
 
-/// The output of `future`, if it is ready within `limit`. What tokio's does, but its timer is made and looked at
-/// by the same code for all futures.
+/// The output of `future`, if it is ready within `limit`. As tokio's, but with one timer type for all futures, which is
+/// compiled once.
 pub(crate) fn timeout<F: Future + Unpin>(
     limit: Duration,
     mut future: F,
@@ -49,7 +49,7 @@ pub(crate) fn timeout<F: Future + Unpin>(
     })
 }
 
-/// The output of a caller's future, or nothing where it panics: that would end the task that it is polled in.
+/// The output of a caller's future, or none if it panics, which would else end the task that polls it.
 #[cfg(any(test, feature = "credentials", feature = "streams"))]
 pub(crate) fn caught<F: Future + Unpin>(
     mut future: F,
@@ -68,8 +68,8 @@ pub(crate) fn here() -> Option<Id> {
     Handle::try_current().ok().map(|here| here.id())
 }
 
-/// A timer that goes along to another runtime: tokio panics where a timer is polled whose runtime has ended. A task whose
-/// futures are always ready does not keep the timer from ringing.
+/// A timer that moves to the runtime that polls it: tokio panics if a timer's runtime has ended. It is outside of tokio's
+/// task budget: a future that is always busy does not keep the timer from being ready.
 #[inline(never)]
 pub(crate) fn timer(limit: Duration) -> Rings {
     let (mut of, mut sleep) = (here(), Box::pin(sleep(limit)));
@@ -84,7 +84,7 @@ pub(crate) fn timer(limit: Duration) -> Rings {
     }))
 }
 
-/// What all of these come to, in their order; they run together, in this task.
+/// The outputs of all, in their order; they run together, in this task.
 #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sentinel"))]
 pub(crate) fn all<'a, T: Send + 'a>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
@@ -93,7 +93,7 @@ pub(crate) fn all<'a, T: Send + 'a>(
     Box::pin(outputs(begun.collect()))
 }
 
-/// What the first of them that is ready comes to, and leaves the others running; nothing, if there are none.
+/// The first output; the others can go on. None if there are no futures.
 pub(crate) fn next<T>(
     running: &mut Vec<BoxFuture<'_, T>>,
 ) -> impl Future<Output = Option<T>> + Unpin {
@@ -108,7 +108,7 @@ pub(crate) fn next<T>(
     })
 }
 
-/// The outputs of all, compiled once for all whose outputs are of one type.
+/// The outputs of all, compiled once for each type of output.
 #[cfg(any(test, feature = "_calls", feature = "groups", feature = "sentinel"))]
 async fn outputs<T>(mut running: Vec<(BoxFuture<'_, T>, Option<T>)>) -> Vec<T> {
     poll_fn(|context| {

@@ -54,8 +54,7 @@ use crate::request::order::{Order, Wish};
 ///
 /// # Cancel safety
 ///
-/// Dropping a request while it waits gives back whatever the servers may have granted, without
-/// blocking.
+/// Dropping a request while it waits releases whatever the servers may have granted, without blocking.
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
     engine: Front,
@@ -95,21 +94,21 @@ impl LockRequest<Fenced> {
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
-    /// For all of these locks, or one of them.
+    /// Makes it a request for all of these locks, or one of them.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn of(mut self, several: Vec<Names>) -> Self {
         self.asked.wish.several = several;
         self
     }
 
-    /// For several locks, which are acquired in this way.
+    /// Sets how several locks are acquired.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Way) -> Self {
         self.asked.way = Some(way);
         self
     }
 
-    /// For a lock that others may have shares of.
+    /// Makes it a request for a shared lock.
     #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn sharing(mut self, sharing: Result<Sharing, Error>) -> Self {
         match sharing {
@@ -191,9 +190,9 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL
-    /// by default. A grant with less left is given back ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)). A minimum
-    /// that no lease can have, because it is not below the TTL less 1 % and 2 ms for clock drift, is
+    /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL by default. A
+    /// grant with less left is released ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)). A minimum that no lease
+    /// can have, because it is not below the TTL less 1 % and 2 ms for clock drift, is
     /// [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
     ///
     /// # Examples
@@ -213,10 +212,10 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Limits the wait while another client holds the lock, or too few servers serve: the request
-    /// returns within this time, whatever servers do. If an attempt is under way then, whatever it is
-    /// still granted is given back, without blocking. A limit below a millisecond, zero included, allows one
-    /// attempt of at most one command timeout, like [`Locker::try_lock`](crate::Locker::try_lock).
+    /// Limits the wait while another client holds the lock, or too few servers serve: the request returns within this
+    /// time, whatever servers do. A grant that is still under way then is released, without blocking. A limit below a
+    /// millisecond, zero included, allows one attempt of at most one command timeout, like
+    /// [`Locker::try_lock`](crate::Locker::try_lock).
     ///
     /// The servers are asked once more one command timeout before the limit. So the error describes the end of the wait:
     /// servers that no longer answer make it [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). A wait that is
@@ -309,7 +308,7 @@ impl<F: Fencing> LockRequest<F> {
         }
     }
 
-    /// For a candidate of an election, with this priority in the queue.
+    /// Makes it a candidate's request, with this priority in the queue.
     #[cfg(any(test, feature = "election"))]
     pub(crate) fn candidacy(mut self, priority: u8) -> Self {
         self.asked.wish.order.priority = Some(priority);
@@ -485,7 +484,7 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct Acquire<F: Fencing = Fenced> {
     request: LockRequest<F>,
-    /// From the first poll on.
+    /// None until the first poll.
     acquiring: Option<Way>,
 }
 

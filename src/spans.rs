@@ -1,7 +1,7 @@
 //! The life of a lease as spans of the crate `tracing`; nothing where the feature is off.
 //!
-//! Spans are made and recorded to, and never entered: nothing else happens inside of them, and an
-//! acquire is polled on whichever thread comes by.
+//! Spans are created and recorded to, but never entered: an acquire may be polled on any thread, and other code must
+//! not appear inside its span.
 
 #[cfg(not(feature = "tracing"))]
 mod off;

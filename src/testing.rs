@@ -38,10 +38,10 @@
 //!
 //! # Time
 //!
-//! From the first [`Server::new`] on, the clock of all lockers of the program is tokio's, and so is the
-//! servers'; also of lockers on real servers. Under `#[tokio::test(start_paused = true)]`, which needs
-//! tokio's feature `test-util`, time stands still while any task has work to do, and jumps to the next timer
-//! when none has. So a test that waits for a TTL waits for nothing in real time.
+//! From the first [`Server::new`] on, the clock of all lockers of the program is tokio's, and so is the servers'; also
+//! of lockers on real servers. Under `#[tokio::test(start_paused = true)]`, which needs tokio's feature `test-util`,
+//! time stands still while any task has work to do, and jumps to the next timer when none has. So a test that waits for
+//! a TTL takes no real time.
 //!
 //! - `tokio::time::sleep(d).await` lets `d` pass: leases are renewed meanwhile.
 //! - `tokio::time::advance(d).await` jumps, as if the whole program had been suspended for `d`: leases
@@ -53,11 +53,11 @@
 //!
 //! # What these servers do
 //!
-//! They carry out the commands and scripts of this crate as Redis 7.0 does, client tracking and expiry
-//! included; randomized tests of this crate compare them with a real one. A quorum of several
-//! ([`Server::several`]) has the restart quarantine, as always. A Cluster, Sentinels, replicas, TLS,
-//! passwords, eviction, `SCAN` (`Locker::list`) and databases other than 0 are not there, and lockers of
-//! `leasehold::blocking` do not get there. Use a real server for those, and to test the settings of your servers.
+//! They carry out the commands and scripts of this crate as Redis 7.0 does, client tracking and expiry included;
+//! randomized tests of this crate compare them with a real one. A quorum of several ([`Server::several`]) has the
+//! restart quarantine, as always. Not supported are a Cluster, Sentinels, replicas, TLS, passwords, eviction, `SCAN`
+//! (`Locker::list`), databases other than 0, and lockers of `leasehold::blocking`. Use a real server for those, and to
+//! test the settings of your servers.
 //!
 //! # In your manifest
 //!
@@ -67,9 +67,8 @@
 //! tokio = { version = "1", features = ["macros", "rt", "test-util"] }
 //! ```
 //!
-//! The feature compiles Lua 5.1, by a C compiler and the crate `mlua`. It excludes other versions of Lua
-//! by `mlua` in the same build. It is for tests: a program that never makes a [`Server`] keeps its clock,
-//! but carries the code.
+//! The feature compiles Lua 5.1, by a C compiler and the crate `mlua`. It excludes other versions of Lua by `mlua` in
+//! the same build. It is for tests: a program that never makes a [`Server`] keeps its clock, but contains the code.
 
 mod machine;
 mod process;

@@ -1,5 +1,4 @@
-//! The server's own ceiling: commands that were all written down before, sent without waiting for
-//! a single reply.
+//! The server's own ceiling: commands that were encoded before, sent without waiting for any reply.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Before anything is timed: that it does what it is timed for, and that both sides send the same but
-//! for the seals of one, and for the script by which it takes a fenced lock.
+//! Checks before anything is timed: each side does its work, and both send the same commands, but for the seals of one
+//! side and its script for a fenced lock.
 
 use leasehold::{ErrorKind, Fencing, LockRequest, Locker};
 use leasehold_resp::Frame;

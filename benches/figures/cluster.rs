@@ -1,7 +1,6 @@
-//! What a Cluster costs: a pair routed through the map beside one over a direct connection, to the
-//! same node; and how long nothing is granted once a master is killed, beside how long the servers
-//! themselves need: until the successor says by `ROLE` that it is a master, and until clients can learn
-//! of it from others. Sentinels too.
+//! The cost of a Cluster: a pair routed through the map beside one over a direct connection to the same node. And for
+//! how long no lock is granted after a master was killed, beside the time that the servers themselves need: until the
+//! successor reports by `ROLE` that it is a master, and until other nodes report it to clients. Sentinels too.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

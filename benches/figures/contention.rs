@@ -1,10 +1,9 @@
-//! Tasks of one process that contend for one lock: how long it lies idle between two holders, and
-//! whether all get it equally often.
+//! Tasks of one process that contend for one lock: how long the lock is idle between two holders, and whether all tasks
+//! are granted it equally often.
 //!
-//! A gap is from before one holder gives back to after the next one has it. Its unit is a bare
-//! round trip: the same acquire over a bare stream, measured in turn with the contention, on the
-//! same runtime and in the same rhythm, because a processor that has slept takes its time. Beside ours
-//! stands the gap of a bare hand-over by `BLPOP` in the same round.
+//! A gap is from before one holder's release until after the next grant. Its unit is a bare round trip: the same
+//! acquire over a bare stream, measured in turn with the contention, on the same runtime and in the same rhythm,
+//! because an idle processor needs time to wake. Beside it is the gap of a bare hand-over by `BLPOP` in the same round.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a process costs the machine.
+//! The CPU time and memory of a process.
 
 use crate::support::RedisServer;
 

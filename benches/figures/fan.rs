@@ -1,4 +1,4 @@
-//! The least of a Redlock: bare streams to all servers, and on with it once a quorum has replied.
+//! The minimum of a Redlock: bare streams to all servers, which go on once a quorum has replied.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What there is with all features alone.
+//! Measurements that need all features.
 
 use super::report::Report;
 use super::{Rounds, cluster, shares, together};

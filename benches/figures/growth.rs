@@ -1,5 +1,5 @@
-//! How cost grows with how many there are: leases, waiters, masters of a Cluster, connections.
-//! `scripts/growth.py` says by which law it should, and by how much it did.
+//! How cost grows with the number of leases, of waiters, of a Cluster's masters, and of connections.
+//! `scripts/growth.py` compares the growth with the law that it should follow.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a locker costs while nobody asks for anything.
+//! The cost of an idle locker.
 
 use std::time::Duration;
 

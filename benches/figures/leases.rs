@@ -1,4 +1,4 @@
-//! Very many leases, taken as fast as may be.
+//! Very many leases, acquired as fast as possible.
 
 use leasehold::{Guard, Locker};
 

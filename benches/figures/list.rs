@@ -1,5 +1,5 @@
-//! The bare hand-over beside ours: a list with one element. Each contender takes the element by `BLPOP`, holds
-//! it, and puts it back.
+//! The bare hand-over to compare with: a list with one element. Each contender takes the element by `BLPOP`, holds it,
+//! and puts it back.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a pair allocates.
+//! The allocations of a pair.
 
 use allocation_counter::measure;
 use leasehold::Locker;

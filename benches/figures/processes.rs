@@ -1,5 +1,5 @@
-//! Processes that contend for one lock: how long it lies idle between two holders, whether all get
-//! it, and what that costs the server.
+//! Processes that contend for one lock: how long the lock is idle between two holders, whether all are granted it, and
+//! the server's cost.
 //!
 //! This program runs itself again as each of them. They begin and end together, at times of the
 //! clock that all processes of a machine share.

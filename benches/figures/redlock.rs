@@ -1,8 +1,8 @@
-//! Redlock over five: an acquire beside the same bytes over five bare streams, and with one server
-//! frozen beside five that answer.
+//! Redlock over five servers: an acquire beside the same bytes over five bare streams, and with one server frozen
+//! beside five that reply.
 //!
-//! Only the acquire is timed, until three have granted. Between two of them both sides give back
-//! and rest for a millisecond, so that no late reply is read on somebody else's time.
+//! Only the acquire is timed, until three servers have granted. Between two acquires both sides release and rest for a
+//! millisecond, so that no late reply is read within the other side's time.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! What is told of a scenario: a table on stdout, and the same figures in JSON. `scripts/figures.py`
-//! makes the tables, charts and sentences of the documents from what is recorded in `docs/bench`.
+//! The report of a scenario: a table on stdout, and the same figures in JSON. `scripts/figures.py` makes the tables,
+//! charts and sentences of the documents from the records in `docs/bench`.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a pair costs the server: all the CPU time of its process, reading and writing included.
+//! The server's cost of a pair: all the CPU time of its process, reading and writing included.
 
 use leasehold::Locker;
 use tokio::task::JoinSet;

@@ -1,4 +1,4 @@
-//! What shares of a lock cost the server: the script alone, with few members and many.
+//! The server's cost of shares of a lock: the script alone, with few members and many.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,4 @@
-//! Split votes: contenders that know nothing of one another want one lock of five servers.
-//!
+//! Split votes: contenders that know nothing of one another request one lock of five servers.
 //! Counted at the servers: the acquire script runs SET twice where it grants and PTTL once where
 //! it refuses, so the statistics of commands tell votes and refusals apart.
 

@@ -1,4 +1,4 @@
-//! Samples of one figure over the rounds, and what is told of them.
+//! Samples of one figure over the rounds, and their summary.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Many tasks on one connection, each with a lock of its own, beside what the server can do.
+//! Many tasks on one connection, each with a lock of its own, beside the server's ceiling.
 
 use std::time::Instant;
 

@@ -1,9 +1,8 @@
 //! Requests for several locks at once beside requests for one: for how much of the time locks are held, and how
 //! long each kind waits.
 //!
-//! This program runs itself again as each process. The share is that of all locks together, from the moment at
-//! which the tasks begin to the moment at which they ask for nothing more; a request that waits then counts
-//! among the waits as long as it has waited.
+//! This program runs itself again as each process. The share is that of all locks together, from when the tasks begin
+//! until they stop making requests; a request that still waits then counts with its wait so far.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How far away a server is.
+//! The distance of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

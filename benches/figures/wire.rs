@@ -1,4 +1,4 @@
-//! The bytes that a lock and its release are made of, and the least that can send them.
+//! The bytes of a lock and its release, and the least code that can send them.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

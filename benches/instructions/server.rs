@@ -1,4 +1,4 @@
-//! Servers that answer from a script whenever they are told to look, in the caller's thread.
+//! Servers that reply from a script when they are called, in the caller's thread.
 
 #[path = "../../tests/support/recorded.rs"]
 #[allow(dead_code, reason = "tests need the rest")]

@@ -1,26 +1,26 @@
-//! What one run is to be like.
+//! The settings of one run.
 
 use std::time::Duration;
 
 pub(crate) struct Plan {
-    /// The command of an adapter, to which the servers' URLs are added.
+    /// The command of an adapter, before the servers' URLs.
     pub(crate) adapter: Vec<String>,
     pub(crate) length: Duration,
     pub(crate) seed: u64,
     pub(crate) servers: usize,
     pub(crate) kind: Kind,
     pub(crate) expects_faults: bool,
-    /// How many processes wait in queues; none where locks are only tried.
+    /// The number of processes that wait in queues; none if locks are only tried.
     pub(crate) waiters: Option<usize>,
-    /// Whose queues.
+    /// The kind of servers with the queues.
     pub(crate) setting: Setting,
 }
 
-/// What the clients take.
+/// What the clients acquire.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Lock,
-    /// That of one reader-writer lock: readers, and a writer alone.
+    /// Shares of one reader-writer lock: readers, or one writer.
     Shares,
     /// Permits of a semaphore with this limit.
     Permits(u32),

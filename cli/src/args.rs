@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// How many words at the end of the command line are those of a command that is to run.
+    /// The number of words at the end of the command line that belong to a command to run.
     pub fn foreign(&self) -> usize {
         match self {
             Self::Run(run) => run.words.len(),
@@ -61,7 +61,7 @@ impl Command {
         }
     }
 
-    /// What of it takes scripts, if anything does.
+    /// The option or command that needs scripts, if one does.
     pub fn takes_scripts(&self) -> Option<&'static str> {
         match self {
             Self::Run(run) => run.takes_scripts(),
@@ -200,12 +200,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether it waits for what may pass.
+    /// Whether it waits for a reason that may pass.
     pub fn waits(&self) -> bool {
         !self.nonblock && !self.steal && self.adopt.is_none()
     }
 
-    /// By parts of which it is told when the command is to end: that of the lease, or as long as it may be held.
+    /// The time of which a third is left when TERM comes: the TTL, or --hold-at-most if that is shorter.
     pub fn span(&self) -> Duration {
         self.hold_at_most.map_or(self.ttl, |limit| limit.min(self.ttl))
     }
@@ -221,7 +221,7 @@ impl Run {
         options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
     }
 
-    /// The locks of which one will do, in the order in which they are tried.
+    /// The locks of which one is enough, in the order in which they are tried.
     pub fn names(&self) -> impl Iterator<Item = &OsString> {
         [&self.name].into_iter().chain(&self.or)
     }

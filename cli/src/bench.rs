@@ -1,4 +1,4 @@
-//! `leasehold bench`: how fast locks are, on the servers that will keep them.
+//! `leasehold bench`: how fast the servers that will keep the locks grant and release them.
 
 mod chart;
 mod show;
@@ -21,14 +21,13 @@ use crate::signals::Signals;
 use crate::times::{TTL, duration};
 use crate::words::{complain, hint, host, label_of, plain};
 
-/// More tasks than that measure the queue in this process, and no server.
+/// Maximum tasks: more would measure the queue in this process, not the servers.
 const TASKS_MAX: u32 = 10_000;
-/// How long what is under way at the end is waited for, and then the servers' word that all locks
-/// are free.
+/// How long to wait at the end for pairs under way, and then for the servers to confirm all releases.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How many measurements there may be at once on one host.
+/// Maximum measurements at once on one host.
 const RUNS_MAX: u32 = 100;
-/// After an error, so that servers that are down are not asked as fast as can be.
+/// Pause after an error, so that servers that are down are not flooded.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(20);
 
 /// Measures how fast the servers grant and release locks.
@@ -75,7 +74,7 @@ pub struct Bench {
     pub svg: Option<PathBuf>,
 }
 
-/// What all tasks share.
+/// Shared by all tasks.
 struct Course {
     locker: Locker,
     is_fenced: bool,
@@ -103,7 +102,7 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<End, Failure> {
         tally: Mutex::default(),
     });
     let measured = measure(&course, &bench, &mut signals).await;
-    // What is held still, after a signal or an error, is given back.
+    // Releases locks that are still held after a signal or an error.
     let left = course.locker.shutdown(FAREWELL).await.unreleased.len();
     if left > 0 {
         complain(&format!("{left} of its locks may stay taken until their TTL is over"));
@@ -123,8 +122,7 @@ fn unwritable(file: &Path, error: std::io::Error) -> Failure {
     Failure::File(plain(file.as_os_str().as_encoded_bytes()), error)
 }
 
-/// Has all tasks go round until the time is up, or a signal comes: how long it was, and how we
-/// are to end.
+/// Runs all tasks until the time is up or a signal comes; returns how long that was, and how to end.
 async fn measure(
     course: &Arc<Course>,
     bench: &Bench,
@@ -136,8 +134,7 @@ async fn measure(
     };
     let (run, _claim) = claimed;
     let names: Vec<String> = (0..bench.tasks).map(|task| format!("{run}:{task}")).collect();
-    // What a first time needs, such as connections and scripts, is not measured; and what cannot
-    // work need not be tried for long.
+    // Connections and scripts of a first request are not measured; and a setup that cannot work fails early.
     match signals.interrupt(warm_up(course, &names)).await {
         Ok(warm) => warm?,
         Err(signal) => return Ok((Duration::ZERO, signal.into())),
@@ -155,13 +152,13 @@ async fn measure(
     course.is_over.store(true, Ordering::Relaxed);
     let _ = timeout(FAREWELL, async { while tasks.join_next().await.is_some() {} }).await;
     let elapsed = now().duration_since(started);
-    // Those that are left give back what they may have taken.
+    // Dropping the other tasks releases their locks.
     tasks.shutdown().await;
     Ok((elapsed, end))
 }
 
-/// What the names of this measurement begin with, and the lock that keeps others from them: numbers
-/// are used again, so that what stays does not grow with every measurement.
+/// The beginning of this measurement's names, and the lock that reserves it: numbers are reused, so that what stays on
+/// the servers does not grow with every measurement.
 async fn claim(locker: &Locker, prefix: &str) -> Result<(String, Guard<Unfenced>), Error> {
     let mut number = 0;
     loop {
@@ -176,7 +173,7 @@ async fn claim(locker: &Locker, prefix: &str) -> Result<(String, Guard<Unfenced>
     }
 }
 
-/// Each lock once. One that is granted is enough.
+/// Acquires and releases each lock once; one success is enough.
 async fn warm_up(course: &Arc<Course>, names: &[String]) -> Result<(), Failure> {
     let mut tasks = JoinSet::new();
     for name in names {
@@ -189,7 +186,7 @@ async fn warm_up(course: &Arc<Course>, names: &[String]) -> Result<(), Failure> 
         match done {
             Ok(Ok(_)) => is_any_had = true,
             Ok(Err(error)) => first = first.or(Some(error)),
-            // Nothing of ours panics or aborts it.
+            // No task panics or is aborted.
             Err(_) => {}
         }
     }
@@ -199,7 +196,7 @@ async fn warm_up(course: &Arc<Course>, names: &[String]) -> Result<(), Failure> 
     }
 }
 
-/// Takes and gives back one lock until it is over.
+/// Acquires and releases one lock again and again until the end.
 async fn go_round(course: Arc<Course>, name: String) {
     while !course.is_over.load(Ordering::Relaxed) {
         match course.pair(&name).await {
@@ -217,7 +214,7 @@ impl Course {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a lock and gives it back.
+    /// Acquires and releases a lock.
     async fn pair(&self, name: &str) -> Result<Sample, Error> {
         let request = self.locker.try_lock(name);
         if self.is_fenced { timed(request).await } else { timed(request.unfenced()).await }

@@ -16,7 +16,7 @@ use crate::servers::{PIPES_WITHIN, Servers};
 use crate::times::{TTL, duration};
 use crate::words::harmless;
 
-/// As monitoring plugins have them.
+/// The exit codes of monitoring plugins.
 const ALL_FIT: u8 = 0;
 const WARNINGS: u8 = 1;
 const ERRORS: u8 = 2;

@@ -1,4 +1,4 @@
-//! How it ends: exit codes as in sysexits.h, and the words for them.
+//! Ends this process: exit codes as in sysexits.h, and the error texts.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,9 +7,9 @@ use leasehold::{Error, ErrorKind, Loss};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, raise};
 
-/// It is not as it was asked for: the lock is another's, or nobody's, or a lease has ended.
+/// The state is not as requested: another client has the lock, or nobody has, or a lease has ended.
 pub const CONFLICT: u8 = 1;
-/// The command line cannot be read, or wants a terminal and there is none.
+/// The command line is wrong, or needs a terminal and there is none.
 pub const USAGE: u8 = 64;
 /// A file cannot be read.
 const NO_INPUT: u8 = 66;
@@ -21,39 +21,39 @@ pub const SYSTEM: u8 = 71;
 const CANNOT_CREATE: u8 = 73;
 /// The lease was lost.
 const LOST: u8 = 75;
-/// The servers refuse us.
+/// The servers refuse this user.
 const NOT_ALLOWED: u8 = 77;
-/// What was given makes no sense.
+/// An option or a URL is wrong.
 pub const CONFIGURATION: u8 = 78;
-/// What a shell says of a command that cannot be run, and of one that cannot be found.
+/// A shell's codes for a command that cannot be run, and for one that cannot be found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// What a shell adds to the number of the signal that ended a command.
+/// Added by a shell to the number of the signal that ended a command.
 const BY_SIGNAL: u8 = 128;
 
-/// What becomes of a process in the end.
+/// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Code(u8),
-    /// By the signal of this number.
+    /// The number of the signal.
     Signal(i32),
 }
 
 impl End {
-    /// Our own: by the signal itself, so that the parent process sees what a shell looks for.
+    /// Ends this process in the same way, by the signal itself, which a shell as parent looks for.
     pub fn of_ourselves(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
             Self::Signal(number) => {
-                // The command has left the core, if there is one.
+                // The command has left a core dump if it was to; this process leaves none.
                 let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
                 if let Ok(signal) = Signal::try_from(number) {
                     let _ = SigSet::from(signal).thread_unblock();
-                    // Rust handles some in their first instance only.
+                    // The second signal, because Rust handles the first of some signals.
                     let _ = raise(signal);
                     let _ = raise(signal);
                 }
-                // It is ignored, or we are the first process of a container.
+                // The signal is ignored, or this is the first process of a container.
                 ExitCode::from(BY_SIGNAL.saturating_add(u8::try_from(number).unwrap_or(0)))
             }
         }
@@ -68,7 +68,7 @@ impl From<Signal> for End {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The lock is another's, and is not waited for any longer: the exit code for that.
+    /// Another client holds the lock, and the wait is over: the exit code for that.
     #[error("{0}")]
     Conflict(Error, u8),
     #[error("{0}")]
@@ -118,20 +118,20 @@ impl Failure {
         }
     }
 
-    /// The processes of a `run` cannot be started, or cannot talk to each other.
+    /// The error if the processes of a `run` cannot start, or cannot talk to each other.
     pub fn ourselves(error: io::Error) -> Self {
         Self::System("leasehold cannot start itself", error)
     }
 
-    /// The reader of our output has read enough: that is no failure.
+    /// The output's reader has closed it, which is no failure.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
-/// Says what is wrong with a command line, or what was asked about it.
+/// Prints what is wrong with a command line, or the help.
 pub fn of_usage(error: &clap::Error) -> ExitCode {
-    // Where nobody reads it, there is nobody to tell.
+    // Printing fails if nobody reads.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

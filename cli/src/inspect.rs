@@ -1,4 +1,4 @@
-//! `leasehold inspect`: the holder of a lock, and what is beside it.
+//! `leasehold inspect`: the holder of a lock, and the primitives beside it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

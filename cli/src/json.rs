@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use crate::show::{kind, word, work};
 use crate::words::is_harmless;
 
-/// One line, which does nothing to a terminal either.
+/// One line, escaped for a terminal too.
 pub fn of(view: &LockView) -> String {
     escape(&of_lock(view).to_string())
 }
 
-/// The same, with what is beside the lock.
+/// One line, with the primitives beside the lock.
 pub fn whole(view: &LockView, beside: &[PrimitiveView]) -> String {
     let mut object = of_lock(view);
     object["primitives"] = beside.iter().map(of_primitive).collect();
     escape(&object.to_string())
 }
 
-/// One line for what is beside a lock.
+/// One line for a primitive.
 pub fn of_one(view: &PrimitiveView) -> String {
     escape(&of_primitive(view).to_string())
 }
@@ -106,7 +106,7 @@ fn of_failure(failure: &ServerFailure) -> Value {
     json!({ "server": server, "reason": reason })
 }
 
-/// One line of JSON, without what JSON allows in strings and terminals obey.
+/// One line of JSON, with the characters escaped that JSON allows in strings and terminals obey.
 pub fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,4 +1,4 @@
-//! `leasehold list`: which locks are held, and what is kept beside locks.
+//! `leasehold list`: which locks are held, and which primitives exist beside locks.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! What all of those take that look at locks.
+//! Options of all commands that only look at locks.
 
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ pub struct Look {
 }
 
 impl Look {
-    /// As many of the servers as are reachable.
+    /// Connects to all reachable servers, at least one.
     pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
         self.connect_within(servers, self.timeout).await
     }
 
-    /// As soon as one of the servers is reachable.
+    /// Waits until one of the servers is reachable.
     pub async fn wait(&self, servers: &Servers) -> Result<Locker, Failure> {
         let connect = async |within| self.connect_within(servers, within).await;
         waits::connect(Until::after(None), self.timeout, false, connect).await
@@ -45,7 +45,7 @@ impl Look {
     }
 }
 
-/// Says which servers could not be asked.
+/// Prints which servers had no usable answer.
 pub fn complain_of(failures: &[ServerFailure]) {
     for ServerFailure { server, reason, .. } in failures {
         complain(&format!("{server}: {reason}"));

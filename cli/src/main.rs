@@ -1,7 +1,6 @@
-//! The `leasehold` command: a lock around another command, as flock(1) is on files, and the holders of
-//! locks.
+//! The `leasehold` command: runs a command under a lock, as flock(1) does with files, and shows the holders of locks.
 //!
-//! It is a user of the library like any other: nothing here reaches behind its front door.
+//! It uses only the library's public interface.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to who calls it")]
@@ -45,7 +44,7 @@ use clap::{CommandFactory, Parser};
 use exit::{End, Failure};
 
 const NO_RUNTIME: &str = "no runtime could be started";
-/// What a runtime with its signals opens.
+/// File descriptors of a runtime with its signals.
 const DESCRIPTORS: usize = 8;
 
 fn main() -> ExitCode {
@@ -57,7 +56,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::of_usage(&error),
     };
     secret::hide(&mut args.servers.urls, args.command.foreign());
-    // A runtime that cannot open what it needs panics.
+    // A runtime panics if it cannot open these, so this checks first.
     let room: io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     if let Err(error) = room.map(drop) {
         words::complain(&Failure::System(NO_RUNTIME, error).to_string());
@@ -101,7 +100,7 @@ async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
     code.map(End::Code)
 }
 
-/// Each of its processes is this program, and knows by its name which it is.
+/// All three processes run this program, which finds its part by its own name.
 async fn perform_run(servers: &servers::Servers, run: &args::Run) -> Result<End, Failure> {
     let name = env::args_os().next().unwrap_or_default();
     if name == run::keeper::NAME {

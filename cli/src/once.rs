@@ -46,7 +46,7 @@ impl Once {
         find(&self.words)?;
         let locker = servers.builder(Some(PIPES_WITHIN)).await?.connect().await?;
         let job = locker.once(self.name.as_bytes(), Slot::every(self.period));
-        // A claim is all that there is: the command runs when this is over.
+        // The claim is all: the command runs after this closure.
         match job.run(async |run| Ok::<_, Infallible>(run.slot)).await? {
             JobOutcome::Ran { output: Ok(slot), .. } => {
                 let seconds = slot.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -1,4 +1,4 @@
-//! Standard output, which may be closed before all is said.
+//! Standard output, whose reader may close it early.
 
 use std::io::{Write, stdout};
 
@@ -6,26 +6,26 @@ use crate::exit::Failure;
 use crate::signals;
 use crate::words::said;
 
-/// One line.
+/// Writes one line.
 pub fn say(line: &str) -> Result<(), Failure> {
     put(format!("{line}\n").as_bytes())
 }
 
-/// Text of several lines. From here on signals end this process, which may wait for a reader that stands still.
+/// Writes text of several lines. From here on signals end this process, because a stopped reader may block it.
 pub fn put(text: &[u8]) -> Result<(), Failure> {
     signals::let_caught_through();
-    // At a terminal both are read in order.
+    // At a terminal the messages on standard error come first.
     said();
     show(text)
 }
 
-/// What is for the terminal itself.
+/// Writes without waiting for messages on standard error.
 pub fn show(text: &[u8]) -> Result<(), Failure> {
     let mut stdout = stdout();
     stdout.write_all(text).and_then(|()| stdout.flush()).map_err(Failure::Output)
 }
 
-/// The same, of what the exit code says too: that nobody reads it any more changes nothing then.
+/// As `put`, for results that the exit code has too: a closed output is no failure.
 pub fn report(text: &str) -> Result<(), Failure> {
     match put(text.as_bytes()) {
         Err(failure) if failure.is_silent() => Ok(()),

@@ -1,4 +1,4 @@
-//! A page of rows under a heading: as many as there is room for, and the keys that move them.
+//! A page of rows below a heading, which keys scroll.
 
 /// A line for a wide terminal, and the same for a narrow one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,23 +7,23 @@ pub struct Row {
     pub narrow: String,
 }
 
-/// What is shown. The heads stay where they are.
+/// The page. The heads stay in place.
 #[derive(Debug, Default)]
 pub struct Page {
     pub heads: Vec<Row>,
     pub rows: Vec<Row>,
-    /// How many rows are above the first that is shown.
+    /// The number of rows above the first visible one.
     above: usize,
-    /// Rows that there was room for.
+    /// The number of rows that fit.
     room: usize,
     before: u8,
 }
 
-/// Columns from which on a terminal is wide.
+/// Minimum columns of a wide terminal.
 const WIDE: usize = 80;
 
 impl Row {
-    /// The same for all terminals.
+    /// A row with the same text for all terminals.
     pub fn plain(text: impl Into<String>) -> Self {
         let wide = text.into();
         Self { narrow: wide.clone(), wide }
@@ -35,12 +35,12 @@ impl Row {
 }
 
 impl Page {
-    /// What is to be shown now, where it was before.
+    /// Sets the rows, and keeps the position.
     pub fn set(&mut self, heads: Vec<Row>, rows: Vec<Row>) {
         (self.heads, self.rows) = (heads, rows);
     }
 
-    /// Moves as pagers do.
+    /// Scrolls by a pager's keys.
     pub fn press(&mut self, key: u8) {
         let is_arrow = self.before == b'[';
         self.before = key;
@@ -68,7 +68,7 @@ impl Page {
             lines.extend(self.rows.iter().map(|row| row.fitting(columns).to_owned()));
             return lines;
         }
-        // The last line says what is not shown.
+        // The last line says how many rows are hidden.
         self.room = left.saturating_sub(1);
         self.above = self.above.min(self.rows.len() - self.room);
         let shown = self.rows.iter().skip(self.above).take(self.room);

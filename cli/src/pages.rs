@@ -1,4 +1,4 @@
-//! `leasehold completions` and `leasehold man`: made from what reads the command line itself.
+//! `leasehold completions` and `leasehold man`: made from the parser of the command line.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// Writes the tables of options again where this is set.
+    /// If set, the tests write the tables of options again.
     const UPDATE: &str = "LEASEHOLD_UPDATE";
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command.md");
 
@@ -82,7 +82,7 @@ mod tests {
         assert!(page == fresh, "docs/command.md is out of date: run this again with {UPDATE}=1");
     }
 
-    /// A line ends where the terminal does.
+    /// Help has no line breaks within sentences, because the terminal wraps it.
     #[test]
     fn help_breaks_no_sentence() {
         let root = Args::command();

@@ -1,4 +1,4 @@
-//! `leasehold release --force`: the end of a lease that is not ours.
+//! `leasehold release --force`: ends another client's lease.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write, stderr, stdin};
@@ -57,11 +57,11 @@ pub struct Release {
     name: OsString,
 }
 
-/// What becomes of it before anything is released.
+/// The decision before anything is released.
 enum Decision {
-    /// What was shown is to be ended.
+    /// To end the leases that were shown.
     End(Locker, LockView),
-    /// Nothing is to be released, and this is the exit code.
+    /// To release nothing, with this exit code.
     Leave(u8),
 }
 
@@ -78,7 +78,7 @@ impl Release {
             decided = self.decide(servers) => decided?,
         };
         match decided {
-            // From here on it is not left half done: it takes no longer than servers are waited for.
+            // From here on no signal interrupts it: it takes at most the servers' timeouts.
             Decision::End(locker, view) => self.end(&locker, &view).await.map(End::Code),
             Decision::Leave(code) => Ok(End::Code(code)),
         }
@@ -120,13 +120,13 @@ impl Release {
     }
 }
 
-/// Shows whose lease it is about.
+/// Prints whose leases the view shows.
 fn complain_of_all(view: &LockView) {
     tell(format!("{}\n", show::whole(view).join("\n")));
 }
 
 impl Release {
-    /// Ends the leases that were shown, and says what became of them.
+    /// Ends the leases that were shown, and prints the outcome.
     async fn end(&self, locker: &Locker, view: &LockView) -> Result<u8, Failure> {
         let broken = locker.break_lease(view).await?;
         let Broken { freed, failures, .. } = &broken;
@@ -171,7 +171,7 @@ End the lease? [y/N] ";
     let asked = stderr.write_all(WHAT_HAPPENS.as_bytes()).and_then(|()| stderr.flush());
     asked.map_err(|error| Failure::System("cannot ask at the terminal", error))?;
     let (told, answer) = oneshot::channel();
-    // Not the runtime's: it would wait for the answer though a signal has ended us.
+    // On a thread of its own: the runtime would wait for the answer even after a signal.
     thread::spawn(move || {
         let mut line = String::new();
         let _ = told.send(stdin().read_line(&mut line).map(|_| line));
@@ -181,7 +181,7 @@ End the lease? [y/N] ";
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
-/// The user and the host that ended it.
+/// The user and host of this process.
 fn by() -> String {
     let user = nix::unistd::geteuid();
     let name = nix::unistd::User::from_uid(user).ok().flatten().map(|user| user.name);
@@ -189,7 +189,7 @@ fn by() -> String {
     format!("{name}@{}", host())
 }
 
-/// What was released where, as a program reads it.
+/// The leases that were ended, and where, for programs.
 fn in_json(view: &LockView, freed: &[String]) -> String {
     let holders = view
         .holders

@@ -1,17 +1,17 @@
 //! `leasehold run`: a command under a lock.
 //!
-//! There are three processes, so that nothing that becomes of one leaves a command without its lock:
+//! Three processes share the work, so that no failure of one leaves a command without its lock:
 //!
 //! - the *front* is what the caller started and waits for. It is in the caller's job, passes signals
 //!   on, and ends as the command did.
-//! - the *keeper*, its child, takes the lease and renews it. It is in a session of its own: what stops
-//!   a job at a terminal does not stop it, and a job that is stopped keeps its lock, as with flock(1).
-//! - the *command* is the keeper's child, but in the caller's job, with its terminal: it was started
-//!   before the keeper left that job, and waited.
+//! - the *keeper*, its child, acquires the lease and renews it. It is in a session of its own: what stops a job at a
+//!   terminal does not stop it, and a job that is stopped keeps its lock, as with flock(1).
+//! - the *command* is the keeper's child, but in the caller's job, with its terminal: its process starts before the
+//!   keeper leaves that job, and waits for the lock.
 //!
-//! If the keeper ends or hangs, the front ends the command and all that it started; if the front ends,
-//! the keeper does. Both adopt what the command leaves behind. If both end at once, the command ends by
-//! the signal that Linux sends for its parent's death.
+//! If the keeper ends or hangs, the front ends the command and all that it started; if the front ends, the keeper does
+//! so. Both adopt processes that the command leaves. If both end at once, the command ends by the signal that Linux
+//! sends at its parent's death.
 
 mod channel;
 pub mod command;
@@ -34,10 +34,10 @@ use crate::exit::{End, Failure};
 use crate::signals::{Caught, Signals};
 use crate::times::now;
 
-/// A clock may have gone on while we slept: it is looked at this often.
+/// Maximum time between two looks at the clock, which may count a suspension of which timers know nothing.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the front does: it comes back as the command does.
+/// The front's part: returns when the command has ended.
 pub async fn run(run: &Run) -> Result<End, Failure> {
     let signals = Signals::catch()?;
     let begun = Tree::adopt().and_then(|tree| {
@@ -55,11 +55,11 @@ struct Front {
     tree: Tree,
     keeper: Channel,
     ttl: Duration,
-    /// While the lock is held.
+    /// None until the lock is held.
     watch: Option<Watch>,
-    /// How we are to end, once that is known.
+    /// How to end, once known.
     end: Option<End>,
-    /// A signal came while the lock was waited for.
+    /// A signal came before the lock was acquired.
     is_hung_up: bool,
 }
 
@@ -74,7 +74,7 @@ impl Front {
                     None => break,
                 },
                 caught = self.signals.next() => {
-                    // A user that sends the signal twice waits no longer; the keeper ends without us.
+                    // At a second signal the front stops waiting; the keeper ends by itself.
                     if self.end.is_some() {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! The terminal as a page that is drawn again and again, and as it was in the end.
+//! The terminal as a page that is redrawn, and is restored at the end.
 
 use std::io::{self, IsTerminal, Read, stdin, stdout};
 use std::thread;
@@ -10,22 +10,22 @@ use crate::exit::Failure;
 use crate::output::show;
 use crate::page::Page;
 
-/// Another page than the shell's, without a cursor; and back.
+/// Switches to the alternate screen without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
 const CLEAR_REST_OF_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
-/// Where the terminal does not say.
+/// If the terminal does not report its size.
 const SIZE: (usize, usize) = (24, 80);
 
-/// The terminal while it is ours; at its drop, also by a panic, it is as it was.
+/// The terminal during the display; dropping it, also by a panic, restores it.
 pub struct Screen {
     before: Termios,
 }
 
 impl Screen {
-    /// Whether there is somebody to look and to press keys.
+    /// Whether both the output and the input are a terminal.
     pub fn is_there() -> bool {
         stdin().is_terminal() && stdout().is_terminal()
     }
@@ -33,7 +33,7 @@ impl Screen {
     pub fn enter() -> Result<Self, Failure> {
         let changed = tcgetattr(stdin()).and_then(|before| {
             let mut ours = before.clone();
-            // Keys come at once and are not shown; Ctrl-C stays a signal.
+            // Keys arrive at once and without echo; Ctrl-C stays a signal.
             ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             tcsetattr(stdin(), OptionalActions::Now, &ours)?;
             Ok(Self { before })
@@ -43,7 +43,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Shows what of the page there is room for.
+    /// Draws as many rows as fit.
     pub fn draw(&self, shown: &mut Page) -> Result<(), Failure> {
         let size = size();
         show(page(&shown.lines(size), size).as_bytes())
@@ -71,7 +71,7 @@ fn page(lines: &[String], (rows, columns): (usize, usize)) -> String {
         if row > 0 {
             page.push_str("\r\n");
         }
-        // What has no room is marked.
+        // Marks a line that is cut.
         let is_cut = line.chars().nth(columns).is_some();
         page.extend(line.chars().take(columns - usize::from(is_cut)));
         page.push_str(if is_cut { "…" } else { "" });
@@ -81,10 +81,10 @@ fn page(lines: &[String], (rows, columns): (usize, usize)) -> String {
     page
 }
 
-/// The keys that are pressed from now on.
+/// The keys from now on.
 pub fn keys() -> UnboundedReceiver<u8> {
     let (told, keys) = unbounded_channel();
-    // Not the runtime's: it would wait for a key to end.
+    // On a thread of its own: the runtime would wait for a key at its end.
     thread::spawn(move || {
         for key in stdin().lock().bytes() {
             let is_heard = match key {

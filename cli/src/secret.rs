@@ -1,4 +1,4 @@
-//! Passwords in URLs, which neither `ps` nor the command is to see.
+//! Hides passwords in URLs from `ps` and from the command.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,13 +7,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What URLs are passed on in, by which no other user can see them.
+/// The variable that passes URLs on, which other users cannot read.
 const GIVEN: &str = "LEASEHOLD_GIVEN_URLS";
 /// The variable that users set.
 const URL: &str = "LEASEHOLD_URL";
 
-/// Where the command line has passwords in these URLs, this process begins again without them. Its last
-/// words, as many as `foreign`, are another command's.
+/// If the command line has passwords in these URLs, executes this program again without them. Leaves the last `foreign`
+/// words alone, which are another command's.
 pub fn hide(urls: &mut Vec<String>, foreign: usize) {
     if let Ok(given) = env::var(GIVEN) {
         *urls = given.split(' ').map(str::to_owned).collect();
@@ -32,12 +32,12 @@ pub fn hide(urls: &mut Vec<String>, foreign: usize) {
     let Some((name, rest)) = hidden.split_first() else { return };
     if let Ok(program) = own_program() {
         let given = urls.join(" ");
-        // Comes back only if it cannot be done; then the locks are worth more than the secret.
+        // Returns only if it fails; then locks without a hidden password are better than none.
         let _ = Command::new(program).arg0(name).args(rest).env(GIVEN, given).exec();
     }
 }
 
-/// Takes what `command` is not to know out of its environment.
+/// Removes URLs with passwords from the environment of `command`.
 pub fn keep_from(command: &mut Command) {
     command.env_remove(GIVEN);
     if env::var(URL).is_ok_and(|urls| urls.split(' ').any(|url| mask(url).is_some())) {
@@ -45,12 +45,12 @@ pub fn keep_from(command: &mut Command) {
     }
 }
 
-/// This very program, as it was started, also where another has been installed in its place since.
+/// This program as it was started, even if its file was replaced since.
 pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
-/// The name in lists of processes: without this, one that begins again would be called as the file is by which it does so.
+/// Keeps the name in process lists, which else would be that of `/proc/self/exe`.
 #[cfg(target_os = "linux")]
 pub fn keep_name() {
     let word = PathBuf::from(env::args_os().next().unwrap_or_default());
@@ -60,7 +60,8 @@ pub fn keep_name() {
     }
 }
 
-/// In a word that is these URLs and nothing else, behind an option or by itself: not in a line for a shell, nor in a name.
+/// Hides passwords in a word that is these URLs alone, perhaps behind an option; a shell's line or a name stays as it
+/// is.
 fn hide_in(word: &str, urls: &[String]) -> String {
     let are_urls = |text: &str| text.split(' ').all(|url| urls.iter().any(|known| known == url));
     let mut ends = word.char_indices().map(|(at, _)| word.split_at(at));
@@ -71,7 +72,7 @@ fn hide_in(word: &str, urls: &[String]) -> String {
     option.to_owned() + &hidden.collect::<Vec<_>>().join(" ")
 }
 
-/// The same URL without its password; None where there is none to see.
+/// The URL without its password; None if it has none.
 fn mask(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (login, place) = rest.rsplit_once('@')?;

@@ -1,4 +1,4 @@
-//! What a scan of the servers finds: locks that are held, then what is kept beside locks.
+//! The results of a scan: held locks, then primitives beside locks.
 
 use leasehold::inspect::{List, LockView, PrimitiveView, ServerFailure};
 use leasehold::{Error, Locker};
@@ -6,13 +6,13 @@ use leasehold::{Error, Locker};
 use crate::words::plain;
 use crate::{json, show};
 
-/// One thing under one name.
+/// One lock or primitive.
 pub enum Seen {
     Lock(LockView),
     Primitive(PrimitiveView),
 }
 
-/// What sets it apart, in the order in which it is shown.
+/// Its name and kind, in the order of the display.
 pub type Identity = (Vec<u8>, Option<&'static str>);
 
 impl Seen {
@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// What became of it since it was looked at before.
+    /// The line for its change.
     pub fn change(&self) -> String {
         match self {
             Self::Lock(view) => show::change(view),
@@ -55,7 +55,7 @@ impl Seen {
         }
     }
 
-    /// What counts as a change of it.
+    /// The state whose change is printed.
     pub fn standing(&self) -> (&'static str, Option<String>) {
         match self {
             Self::Lock(view) => {
@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-/// What is said of one that is not there any more.
+/// The line for one that is gone.
 pub fn gone((name, kind): &Identity) -> String {
     match kind {
         Some(kind) => format!("{}: {kind}: gone", plain(name)),
@@ -75,7 +75,7 @@ pub fn gone((name, kind): &Identity) -> String {
     }
 }
 
-/// Finds one after the other.
+/// Finds locks, then primitives.
 pub struct Scan {
     locks: List<LockView>,
     primitives: List<PrimitiveView>,
@@ -98,7 +98,7 @@ impl Scan {
         Ok(self.primitives.next().await?.map(Seen::Primitive))
     }
 
-    /// Each once.
+    /// Without duplicates.
     pub fn failures(&self) -> Vec<ServerFailure> {
         let mut failures = self.locks.failures().to_vec();
         let more = self.primitives.failures().iter();
@@ -110,7 +110,7 @@ impl Scan {
         self.are_all() == (true, true)
     }
 
-    /// Whether there are no other locks, and nothing else beside locks.
+    /// Whether all locks were found, and all primitives.
     pub fn are_all(&self) -> (bool, bool) {
         (self.are_locks_over && self.locks.is_complete(), self.primitives.is_complete())
     }

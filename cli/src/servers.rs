@@ -1,4 +1,4 @@
-//! Where the locks are, and how servers are met.
+//! Which servers to use, and how to connect.
 
 use std::ffi::OsString;
 use std::future::{Ready, ready};
@@ -22,16 +22,16 @@ use crate::words::plain;
 
 /// The library's default.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The library takes none that is longer.
+/// The library's maximum.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
-/// The same of a TTL.
+/// The library's maximum TTL.
 const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long what comes through a pipe is waited for where the caller gives no limit: what fetches a secret takes its time.
+/// Maximum wait for a pipe's content if the caller gives no limit: the program that fetches a secret may be slow.
 pub const PIPES_WITHIN: Duration = Duration::from_secs(10);
-/// Round trips that connecting takes at the most, with TLS, and an old server's second greeting.
+/// Maximum round trips of a connection, with TLS and an old server's second greeting.
 const CONNECT_ROUND_TRIPS: u32 = 4;
 
-/// Which servers, and how they are met.
+/// Which servers, and how to connect.
 #[derive(Debug, clap::Args)]
 pub struct Servers {
     /// URL of a server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or
@@ -129,7 +129,7 @@ pub struct Servers {
     key: Option<PathBuf>,
 }
 
-/// A host and a port, and others.
+/// A host and port, and the ones to dial instead.
 type Mapping = ((String, u16), (String, u16));
 
 fn mapping(text: &str) -> Result<Mapping, String> {
@@ -151,11 +151,10 @@ enum Switch {
 }
 
 impl Servers {
-    /// A locker on these servers that is still to be connected. What comes through pipes is waited for within this time;
-    /// None is without a limit.
+    /// A builder for these servers. Waits for the content of pipes within this time; None is without a limit.
     pub async fn builder(&self, pipes_within: Option<Duration>) -> Result<Builder, Failure> {
         self.read_pipes(pipes_within).await?;
-        // Between two spaces of LEASEHOLD_URL there is none.
+        // Removes the empty texts between repeated spaces of LEASEHOLD_URL.
         let urls = self.urls.iter().map(|url| url.trim()).filter(|url| !url.is_empty());
         if urls.clone().next().is_none() {
             return Err(Failure::Options("no URL was given: LEASEHOLD_URL, or --url, is empty"));
@@ -197,14 +196,14 @@ impl Servers {
         self.logged_in(builder)
     }
 
-    /// Reads what comes through descriptors and pipes, which may keep a reader waiting.
+    /// Reads descriptors and pipes, which may block.
     async fn read_pipes(&self, within: Option<Duration>) -> Result<(), Failure> {
         let until = Until::after(within);
         let files = [&self.password_file, &self.sentinel_password_file, &self.cert, &self.key];
         for file in files.into_iter().flatten().chain(&self.ca).filter(|file| is_pipe(file)) {
             let (told, came) = oneshot::channel();
             let from = file.clone();
-            // Not the runtime's, which would wait for a writer though we are to end.
+            // On a thread of its own: the runtime would wait for a writer even when this process is to end.
             thread::spawn(move || told.send(read(&from).map(drop)));
             let came = timeout(until.left().unwrap_or(Duration::MAX), came).await;
             let came = came.unwrap_or_else(|_| Ok(Err(late(within.unwrap_or_default()))));
@@ -214,7 +213,7 @@ impl Servers {
         Ok(())
     }
 
-    /// A builder for a lock of this TTL, which may be kept for so much longer.
+    /// A builder for a lock of this TTL and lock delay.
     pub async fn builder_for(
         &self,
         ttl: Duration,
@@ -224,20 +223,20 @@ impl Servers {
         let builder = self.builder(pipes_within).await?.ttl(ttl);
         let is_said = self.max_ttl.or(self.failover_grace).is_some();
         Ok(match lock_delay.filter(|_| !is_said) {
-            // One server needs no such setting: there the delay may be as long by itself.
+            // One server does not need this: there the delay may be as long by itself.
             Some(delay) => builder.max_ttl(ttl.saturating_add(delay).min(TTL_MAX)),
             None => builder,
         })
     }
 
-    /// How long an attempt to connect may take.
+    /// The timeout of one attempt to connect.
     pub fn connect_timeout(&self) -> Duration {
         let of_commands = self.command_timeout.unwrap_or_default();
         let most = of_commands.saturating_mul(CONNECT_ROUND_TRIPS);
         most.clamp(CONNECT_TIMEOUT, CONNECT_TIMEOUT_MAX)
     }
 
-    /// None leaves it to the URLs.
+    /// None if there are no TLS options.
     fn tls(&self) -> Result<Option<Tls>, Failure> {
         let read = |file: &PathBuf| read(file).map_err(|error| unread(file, error));
         let mut tls = Tls::new();
@@ -269,7 +268,7 @@ impl Servers {
     }
 }
 
-/// Credentials for each connection: a file may be rotated, and what comes through a descriptor comes once.
+/// Reads credentials for each connection: a file may be rotated; a descriptor is read once.
 fn provider(
     user: &Option<String>,
     file: &Path,
@@ -287,12 +286,12 @@ fn provider(
 fn first_line(file: &Path) -> io::Result<String> {
     let text = String::from_utf8(read(file)?);
     let text = text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))?;
-    // Some editors begin a file with a mark of its encoding.
+    // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// What a file has now; or what a descriptor or a pipe had, which comes once, and servers may have to be connected to again.
+/// The present content of a file; for a descriptor or a pipe what was read once, because later connections need it too.
 fn read(file: &Path) -> io::Result<Vec<u8>> {
     static READ: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
     let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -310,7 +309,7 @@ fn is_pipe(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|it| !it.is_file())
 }
 
-/// Nobody has written, or closed, what was to be read.
+/// The writer of a pipe has not written, or not closed it, in time.
 fn late(within: Duration) -> io::Error {
     let why = format!("its writer has not come to an end within {within:?}");
     io::Error::new(io::ErrorKind::TimedOut, why)

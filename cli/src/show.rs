@@ -11,11 +11,11 @@ use leasehold::sharing::Shared;
 use crate::times::in_words;
 use crate::words::plain;
 
-/// What a table's lines are under.
+/// The heading of a table of locks.
 pub const HEADING: &str =
     "STATE            LEFT             TOKEN  NAME                      HOLDER";
 
-/// All that is known of a lock.
+/// All known facts of a lock.
 pub fn whole(view: &LockView) -> Vec<String> {
     let mut lines = vec![format!("{}: {}", plain(&view.name), state(view))];
     for holder in &view.holders {
@@ -79,7 +79,7 @@ pub fn row(view: &LockView) -> String {
     )
 }
 
-/// The same for a terminal of 40 columns: the name comes before what may be cut off.
+/// The heading for a terminal of 40 columns: the name comes before what may be cut off.
 pub const NARROW_HEADING: &str = "STATE            LEFT  NAME, HOLDER";
 
 pub fn narrow_row(view: &LockView) -> String {
@@ -90,7 +90,7 @@ pub fn narrow_row(view: &LockView) -> String {
     format!("{state:<12} {left:>8}  {}, {}", plain(&view.name), first.map_or(String::new(), who))
 }
 
-/// What became of a lock since it was looked at before.
+/// The line for a change of a lock.
 pub fn change(view: &LockView) -> String {
     let by = match view.holders.first() {
         Some(holder) => {
@@ -102,7 +102,7 @@ pub fn change(view: &LockView) -> String {
     format!("{}: {}{by}", plain(&view.name), state(view))
 }
 
-/// One word for it.
+/// The state in one word.
 pub fn word(state: LockState) -> &'static str {
     match state {
         LockState::Free => "free",
@@ -145,7 +145,7 @@ fn first(view: &HolderView) -> String {
     plain(view.holder.label.as_ref().unwrap_or(&view.holder.owner).as_bytes())
 }
 
-/// What is shared, and how much of it is taken.
+/// The kind of shares, and how many are taken.
 fn shared(view: &HolderView) -> Option<String> {
     let taken = view.shares.map_or_else(|| "?".to_owned(), |taken| taken.to_string());
     Some(match view.holder.shared? {
@@ -174,7 +174,7 @@ fn left(remaining: Option<Duration>) -> String {
     }
 }
 
-/// What a primitive beside a lock is called.
+/// The name of a primitive's kind.
 pub fn kind(primitive: Primitive) -> &'static str {
     match primitive {
         Primitive::Idempotency => "request",
@@ -183,7 +183,7 @@ pub fn kind(primitive: Primitive) -> &'static str {
     }
 }
 
-/// One line of what is beside a lock.
+/// One line for a primitive beside a lock.
 pub fn beside(view: &PrimitiveView) -> String {
     format!("  {:<8} {}; kept for {}", kind(view.primitive), progress(view), left(view.kept))
 }
@@ -194,13 +194,13 @@ pub fn primitive_row(view: &PrimitiveView) -> String {
     format!("{kind:<12} {kept:>8}  {:>16}  {name:<24}  {}", "", progress(view))
 }
 
-/// The same for a terminal of 40 columns.
+/// The line for a terminal of 40 columns.
 pub fn narrow_primitive_row(view: &PrimitiveView) -> String {
     let (kind, kept, name) = (kind(view.primitive), left(view.kept), plain(&view.name));
     format!("{kind:<12} {kept:>8}  {name}, {}", progress(view))
 }
 
-/// How far it is, with what changes all the time.
+/// Its state, with the parts that always change.
 pub fn progress(view: &PrimitiveView) -> String {
     match (&view.state, view.lease) {
         (PrimitiveState::Limit { left, .. }, _) => format!("{left} left of {}", standing(view)),
@@ -209,7 +209,7 @@ pub fn progress(view: &PrimitiveView) -> String {
     }
 }
 
-/// How far it is: what counts as a change.
+/// Its state, without these parts: what counts as a change.
 pub fn standing(view: &PrimitiveView) -> String {
     let by = view
         .owner
@@ -242,7 +242,7 @@ pub fn standing(view: &PrimitiveView) -> String {
     }
 }
 
-/// One word for it.
+/// The state in one word.
 pub fn work(progress: WorkState) -> &'static str {
     match progress {
         WorkState::Running => "running",

@@ -1,7 +1,7 @@
-//! Signals that are for the command, or end what we do.
+//! Signals that are passed to the command, or end a wait.
 //!
-//! They are blocked and read, and nothing handles them: so they still do what they do by themselves to
-//! a process that lets them through, and what this program starts finds them as it was given them.
+//! They are blocked and read, without handlers: so a process that unblocks them has their default actions, and programs
+//! that this one starts find them unchanged.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::exit::Failure;
 
-/// Those that ask somebody to end, or that people send to commands.
+/// Signals that request an end, or that users send to commands.
 const CAUGHT: [Signal; 6] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -22,17 +22,17 @@ const CAUGHT: [Signal; 6] = [
 
 pub struct Caught {
     pub signal: Signal,
-    /// The terminal has sent it to all of its job.
+    /// The terminal has sent it to its whole foreground job.
     pub is_for_all: bool,
 }
 
-/// From its making on, these signals end nothing any more but are told of here.
+/// Blocks these signals, and returns them one by one.
 pub struct Signals {
     source: source::Source,
 }
 
 impl Signals {
-    /// Has to be made before any other thread is.
+    /// To be called before any other thread starts.
     pub fn catch() -> Result<Self, Failure> {
         let ignored = ignored();
         let caught = CAUGHT.into_iter().filter(|signal| ignored & bit(*signal) == 0);
@@ -45,11 +45,11 @@ impl Signals {
         Ok(Self { source })
     }
 
-    /// The next one.
+    /// The next signal.
     ///
     /// # Cancel safety
     ///
-    /// None is lost when the future is dropped.
+    /// No signal is lost when the future is dropped.
     pub async fn next(&mut self) -> Caught {
         match self.source.next().await {
             Some(caught) => caught,
@@ -57,7 +57,7 @@ impl Signals {
         }
     }
 
-    /// What comes of `work`, or the signal that ended it first.
+    /// The output of `work`, or the signal that came first.
     pub async fn interrupt<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Signal> {
         tokio::select! {
             biased;
@@ -67,8 +67,8 @@ impl Signals {
     }
 }
 
-/// From here on it is an error, and not our end, to write beyond the limit of a file's size. Has to be called before any
-/// other thread is made.
+/// From here on a write beyond the limit of a file's size is an error instead of this process's end. To be called
+/// before any other thread starts.
 pub fn outlive_limits() {
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }
@@ -78,7 +78,7 @@ pub fn let_caught_through() {
     let _ = CAUGHT.into_iter().collect::<SigSet>().thread_unblock();
 }
 
-/// The same, and what `outlive_limits` does: for what this process becomes.
+/// Undoes `catch` and `outlive_limits`, for the program that this process becomes.
 pub fn let_all_through() {
     let_caught_through();
     let _ = SigSet::from(Signal::SIGXFSZ).thread_unblock();
@@ -88,7 +88,7 @@ fn bit(signal: Signal) -> u64 {
     1 << (signal as i32 - 1)
 }
 
-/// Those that our caller has us ignore, as nohup(1) does: where that can be known.
+/// Signals that the caller has set to be ignored, as nohup(1) does, as far as known.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -127,7 +127,7 @@ mod source {
                     continue;
                 };
                 let signal = Signal::try_from(i32::try_from(told.ssi_signo).ok()?).ok()?;
-                // Of a terminal that is gone it tells the first process of the session alone.
+                // At a hangup the terminal signals only the first process of the session.
                 let is_ours = signal == Signal::SIGHUP && getsid(None) == Ok(getpid());
                 let is_for_all = told.ssi_code == SI_KERNEL && !is_ours;
                 return Some(Caught { signal, is_for_all });
@@ -160,7 +160,7 @@ mod source {
             Ok(Self(signals))
         }
 
-        /// Nothing names the sender; these two are what a terminal sends.
+        /// The sender is unknown here; these two are what a terminal sends.
         pub async fn next(&mut self) -> Option<Caught> {
             let signal = self.0.recv().await?;
             let is_for_all = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);

@@ -1,4 +1,4 @@
-//! A command that runs in our place, where nothing of ours has to stay beside it.
+//! Executes a command in place of this process.
 
 use std::ffi::OsString;
 use std::fs::metadata;
@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::words::{plain, said};
 use crate::{secret, signals};
 
-/// Becomes the command, with this added to its environment; where there is none, that is success.
+/// Executes the command, with this added to its environment; without a command, succeeds.
 pub fn succeed_as<const N: usize>(
     words: &[OsString],
     environment: [(&str, OsString); N],
@@ -28,14 +28,14 @@ pub fn succeed_as<const N: usize>(
     Err(Failure::Command(plain(program.as_encoded_bytes()), command.exec()))
 }
 
-/// Whether the command can be run, as far as that is known before: nothing is taken for one that cannot.
+/// Checks whether the command can be run, as far as possible, before anything is acquired for it.
 pub fn find(words: &[OsString]) -> Result<(), Failure> {
     let Some(program) = words.first() else { return Ok(()) };
     let failed = |error: io::Error| Failure::Command(plain(program.as_encoded_bytes()), error);
     if Path::new(program).components().count() > 1 {
         return is_program(Path::new(program)).map_err(failed);
     }
-    // Without it the system has directories of its own.
+    // Without it the system has default directories.
     let Some(path) = env::var_os("PATH") else { return Ok(()) };
     let mut why = Errno::ENOENT.into();
     for directory in env::split_paths(&path) {

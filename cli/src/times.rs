@@ -1,4 +1,4 @@
-//! Times as they stand on a command line, and the present.
+//! Times on the command line, and the present.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| "that time is too long".to_owned())
 }
 
-/// The present, as the time since the machine started; it goes on in suspension.
+/// The present, as the time since the machine started, including suspension.
 pub fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const CLOCK: ClockId = ClockId::Boottime;

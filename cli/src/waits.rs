@@ -1,4 +1,4 @@
-//! What is waited for, and until when: one rule for every command that waits.
+//! What to wait for, and until when: one rule for every command that waits.
 
 use std::time::Duration;
 
@@ -9,17 +9,16 @@ use crate::exit::Failure;
 use crate::times::now;
 use crate::words::complain;
 
-/// How long an attempt to connect may take at the least, near the end of a wait too: the locker keeps this limit for
-/// its later connections.
+/// Minimum timeout of an attempt to connect, also near the end of a wait, because the locker keeps it for later
+/// connections.
 pub const CONNECT_MIN: Duration = Duration::from_secs(1);
-/// Between two attempts to connect.
+/// Pause between two attempts to connect.
 const RECONNECT: Duration = Duration::from_millis(200);
 
-/// Whether the reason may pass by itself: another holder, servers that are down, that do not answer, or that may not
-/// vote yet.
+/// Whether the reason may pass by itself: another holder, or servers that are down, do not answer, or may not vote yet.
 pub fn may_pass(error: &Error) -> bool {
     use ErrorKind::{Contended, TooLate, Unavailable};
-    // Where one server refuses the login and the others are down, those may be a quorum when they are back.
+    // Even if one server refuses the login, the servers that are down may be a quorum later.
     let is_down =
         |it: &ServerReport| matches!(it.vote, Vote::Failed { kind: FailureKind::Unavailable, .. });
     matches!(error.kind(), Contended | TooLate | Unavailable)
@@ -31,19 +30,19 @@ pub fn may_pass(error: &Error) -> bool {
 pub struct Until(Option<Duration>);
 
 impl Until {
-    /// After this time from now; without a time, never.
+    /// This time from now; never without a time.
     pub fn after(time: Option<Duration>) -> Self {
         Self(time.map(|time| now().saturating_add(time)))
     }
 
-    /// How much of the wait is left; None where it has no end.
+    /// The time left; None without an end.
     pub fn left(self) -> Option<Duration> {
         self.0.map(|end| end.saturating_sub(now()))
     }
 }
 
-/// Connects, at the first attempt or a later one. An attempt may take `most`, which `connect` is given, or less near
-/// the end of the wait.
+/// Connects, at the first attempt or a later one. `connect` gets the timeout of each attempt: `most`, or less near the
+/// end of the wait.
 pub async fn connect(
     until: Until,
     most: Duration,
@@ -53,11 +52,11 @@ pub async fn connect(
     let (mut known, mut is_told) = (None, is_quiet);
     loop {
         let left = until.left().unwrap_or(Duration::MAX);
-        // One that does not wait has one attempt, which takes its time.
+        // Without a wait the one attempt has its whole timeout.
         let least = if left.is_zero() { most } else { CONNECT_MIN };
         let attempt = connect(most.min(left.max(least)));
         let outcome = match known.take() {
-            // The first attempt says what is wrong, however short the wait is.
+            // The first attempt is completed, however short the wait is, because it says what is wrong.
             None => attempt.await,
             Some(before) => timeout(left, attempt).await.unwrap_or(Err(before)),
         };

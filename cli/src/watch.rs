@@ -51,24 +51,24 @@ pub struct Watch {
     pattern: OsString,
 }
 
-/// With this many times --limit known, those are forgotten that are not shown: they are never seen to go where each look is
-/// cut off.
+/// Beyond this many times --limit, known locks that are not shown are forgotten, because a look that is cut off never
+/// sees them go.
 const KNOWN_MAX: usize = 8;
 
-/// Where locks are looked for.
+/// Where looks go.
 enum Source {
-    /// Among all keys.
+    /// All keys.
     Scan(Locker),
-    /// There is one; without the second locker, what is beside the lock is not for this user to see.
+    /// One name; without the second locker, this user may not see the primitives beside the lock.
     One(Box<LockWatch>, Locker, Option<Locker>),
 }
 
-/// What one look came to.
+/// The result of one look.
 #[derive(Default)]
 struct Looked {
-    /// In the order of their names.
+    /// Ordered by name.
     found: BTreeMap<Identity, Seen>,
-    /// Whether there are no other locks, and whether there is nothing else beside locks.
+    /// Whether all locks were found, and all primitives.
     are_all: (bool, bool),
     is_cut_off: bool,
     failures: Vec<ServerFailure>,
@@ -88,7 +88,7 @@ impl Looked {
             }
             Err(error) => looked.error = Some(error),
         }
-        // What is not known of primitives is said by `inspect`.
+        // The failures of primitives are left to `inspect`.
         looked.are_all.1 = beside.as_ref().is_some_and(|beside| beside.failures.is_empty());
         for view in beside.into_iter().flat_map(|beside| beside.found) {
             looked.add(Seen::Primitive(view));
@@ -96,7 +96,7 @@ impl Looked {
         looked
     }
 
-    /// Of several words on one primitive, the one of most servers comes first.
+    /// Of several states of one primitive, keeps the first, which most servers show.
     fn add(&mut self, seen: Seen) {
         self.found.entry(seen.identity()).or_insert(seen);
     }
@@ -143,7 +143,7 @@ impl Watch {
                 event = events.next() => match event {
                     Event::End(end) => return Ok(end),
                     Event::Stop => {
-                        // The shell gets its terminal back before we stop.
+                        // Gives the terminal back to the shell before stopping.
                         drop(screen);
                         let _ = raise(Signal::SIGSTOP);
                         screen = Screen::enter()?;
@@ -178,7 +178,7 @@ impl Watch {
         }
     }
 
-    /// After a pause, which a change ends of which servers tell.
+    /// Looks after a pause, or earlier if servers push a change.
     async fn look_after(&self, pause: Duration, source: Source) -> (Looked, Source) {
         match source {
             Source::Scan(locker) => {
@@ -194,7 +194,7 @@ impl Watch {
                 if let Some(locker) = &beside {
                     found = Some(locker.inspect_primitives(self.pattern.as_bytes()).await);
                 }
-                // Once refused, it is not asked again: servers log each refusal.
+                // After a refusal it is not asked again, because servers log each refusal.
                 beside.take_if(
                     |_| matches!(&found, Some(Err(error)) if error.kind() == ErrorKind::Auth),
                 );
@@ -254,7 +254,7 @@ pub fn time() -> String {
     in_words(now.as_secs())
 }
 
-/// One thing as one line tells of it.
+/// The line for one lock or primitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     standing: (&'static str, Option<String>),
@@ -267,8 +267,8 @@ impl Line {
     }
 }
 
-/// What is to be said of what is there `now`, and from then on known. What is not there any more is gone, if these are all
-/// locks, or all that is beside locks.
+/// The lines for what changed up to `now`, which is then known. What is missing is gone if `now` has all locks, or all
+/// primitives.
 fn changes(
     known: &mut BTreeMap<Identity, Line>,
     now: BTreeMap<Identity, Line>,
@@ -297,20 +297,20 @@ fn changes(
 }
 
 enum Event {
-    /// We are to end, and so.
+    /// To end in this way.
     End(End),
-    /// We are to stop until we are told to go on.
+    /// To stop until SIGCONT.
     Stop,
-    /// Somebody pressed it.
+    /// A key was pressed.
     Key(u8),
-    /// What is shown may not be seen any more.
+    /// To draw again.
     Other,
 }
 
-/// What may happen beside what is looked at.
+/// The events beside looks.
 struct Events {
     signals: Signals,
-    /// None where there is no terminal.
+    /// None without a terminal.
     keys: Option<UnboundedReceiver<u8>>,
     stop: Caught,
     resize: Caught,
@@ -328,11 +328,11 @@ impl Events {
         })
     }
 
-    /// The next one.
+    /// The next event.
     ///
     /// # Cancel safety
     ///
-    /// None is lost when the future is dropped.
+    /// No event is lost when the future is dropped.
     async fn next(&mut self) -> Event {
         let Self { signals, keys, stop, resize } = self;
         let key = async {
@@ -354,7 +354,7 @@ impl Events {
         }
     }
 
-    /// Waits until it is to end, and how; nothing else matters where there is no screen.
+    /// Waits until it is to end, and how; for when there is no screen.
     async fn end(&mut self) -> End {
         loop {
             match self.next().await {

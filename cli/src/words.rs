@@ -1,4 +1,4 @@
-//! What a waiting user is told at the terminal.
+//! Messages to the user, on standard error.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write, stderr};
@@ -9,27 +9,27 @@ use std::time::Duration;
 use leasehold::{Error, ErrorKind, Holder};
 use nix::unistd::{gethostname, getppid};
 
-/// What is said, and is not written yet: in order, and with what is being written.
+/// Messages that are not fully written, in order.
 struct Unsaid {
     texts: VecDeque<String>,
-    /// A thread writes them.
+    /// Whether a thread is writing them.
     is_written: bool,
 }
 
 static UNSAID: Mutex<Unsaid> = Mutex::new(Unsaid { texts: VecDeque::new(), is_written: false });
 static WRITTEN: Condvar = Condvar::new();
-/// Of a command that runs for long while nobody reads; far more than any has to say at once.
+/// Maximum unwritten messages, if nobody reads during a long command; far more than normal use has.
 const UNSAID_MAX: usize = 1000;
-/// How long a reader is waited for in the end, which may stand still for ever.
+/// Maximum wait for the reader at the end, which may be stopped for ever.
 const READER_MAX: Duration = Duration::from_secs(10);
 
-/// Says what went wrong. A closed standard error is no reason to fail.
+/// Prints an error. A closed standard error is no failure.
 pub fn complain(text: &str) {
     tell(format!("leasehold: {text}\n"));
 }
 
-/// Writes to standard error, and waits for no reader, which may stand still: a lease is renewed meanwhile, and limits of
-/// waits are kept. [`said`] waits for all of it.
+/// Writes to standard error without waiting for its reader, which may be stopped: leases are renewed and waits end in
+/// time. [`said`] waits for the rest.
 pub fn tell(text: String) {
     let mut unsaid = unsaid();
     if unsaid.texts.len() < UNSAID_MAX {
@@ -62,25 +62,25 @@ fn write() {
     }
 }
 
-/// Waits until all is said, as long as there is hope that somebody reads it.
+/// Waits until all messages are written, for at most [`READER_MAX`].
 pub fn said() {
     let is_left = |unsaid: &mut Unsaid| !unsaid.texts.is_empty();
     drop(WRITTEN.wait_timeout_while(unsaid(), READER_MAX, is_left));
 }
 
-/// Says something at the terminal, if there is one.
+/// Prints a message only to a terminal.
 pub fn hint(text: &str) {
     if stderr().is_terminal() {
         complain(text);
     }
 }
 
-/// Text of others, as a terminal may safely be given it.
+/// Another party's text, escaped for a terminal.
 pub fn harmless(text: &str) -> String {
     text.chars().flat_map(show).collect()
 }
 
-/// Text of others, as a terminal may safely be given it, and not too long.
+/// Another party's text, escaped for a terminal and cut.
 pub fn plain(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(bytes);
@@ -98,17 +98,17 @@ fn show(c: char) -> impl Iterator<Item = char> {
     plain.into_iter().chain(escaped.then(|| c.escape_default()).into_iter().flatten())
 }
 
-/// Whether a terminal shows it and does nothing else.
+/// Whether a terminal prints it without any other effect.
 pub fn is_harmless(c: char) -> bool {
     !c.is_control() && !is_formatting(c)
 }
 
-/// Characters that are not seen but change how others are.
+/// Invisible characters that change how others look.
 fn is_formatting(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The holder of a lock that another wants.
+/// The holder of the lock that this error is about.
 pub fn holder(error: &Error) -> String {
     let Some(holder) = error.report().holder() else { return "another client".to_owned() };
     let Holder { owner, label, remaining, .. } = holder;
@@ -120,7 +120,7 @@ pub fn holder(error: &Error) -> String {
     format!("{}, {lasts}", plain(who.as_bytes()))
 }
 
-/// Our name, as other waiters see it: the host and a process.
+/// This process's label for other clients: the host and a process id.
 pub fn label_of(process: impl std::fmt::Display) -> String {
     format!("{}:{process}", host())
 }
@@ -130,7 +130,7 @@ pub fn host() -> String {
     host.to_string_lossy().into_owned()
 }
 
-/// Whether our parent's job has the terminal, as far as that is known: we have left it.
+/// Whether the parent's job has the terminal, as far as known: this process has left that job.
 fn is_in_front() -> bool {
     let stat = std::fs::read(format!("/proc/{}/stat", getppid())).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
@@ -141,14 +141,14 @@ fn is_in_front() -> bool {
     }
 }
 
-/// The line that shows that we wait.
+/// The line that is shown during a wait.
 pub struct Waiting {
     text: String,
     is_live: bool,
 }
 
 impl Waiting {
-    /// Shows the lock that we wait for, and its holder, or the reason.
+    /// Shows the lock and its holder, or the reason for the wait.
     pub fn begin(names: &[&[u8]], error: &Error) -> Self {
         let text = if error.kind() == ErrorKind::Contended {
             let all: Vec<String> = names.iter().map(|name| plain(name)).collect();
@@ -164,9 +164,9 @@ impl Waiting {
         waiting
     }
 
-    /// Shows how long it is by now, where somebody looks.
+    /// Updates the time waited, if a terminal shows it.
     pub fn show(&self, waited: Duration) {
-        // A terminal that stands still is to show no old times when it goes on.
+        // A stopped terminal gets no line with an old time later.
         if self.is_live && unsaid().texts.is_empty() && is_in_front() {
             tell(format!("\r{} ({} s)", self.text, waited.as_secs()));
         }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(plain("\u{202e}x".as_bytes()), r"\u{202e}x");
         let long = plain(&[b'a'; 10_000]);
         assert!(long.len() < 200 && long.ends_with("..."));
-        // It is longer only once it is made safe.
+        // It is longer only once escaped.
         assert!(plain(&[0x1b; 30]).ends_with("..."));
     }
 }

@@ -1,5 +1,5 @@
-//! What cluster nodes say of each other: reading returns, allocates in proportion to what was
-//! said, and names no place that cannot be.
+//! Replies of Cluster nodes about each other: reading returns, allocates in proportion to the input, and yields no
+//! impossible address.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! Whatever a peer sends, decoding returns, holds memory in proportion to what was sent, and waits
-//! only when it has to.
+//! Whatever a peer sends, decoding returns, holds memory in proportion to the input, and waits only if it has to.
 #![no_main]
 
 use allocation_counter::measure;

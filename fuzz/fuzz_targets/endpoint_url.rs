@@ -1,5 +1,4 @@
-//! The endpoint URL: parsing returns, never shows a password, and what it accepts it accepts again
-//! from its own display.
+//! The endpoint URL: parsing returns, never shows a password, and accepts its own display again.
 
 #![no_main]
 

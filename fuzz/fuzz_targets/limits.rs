@@ -1,4 +1,4 @@
-//! The limits to decode under: those that users get, and such as most inputs break.
+//! The limits to decode under: those of users, and smaller ones, which most inputs break.
 
 use leasehold_resp::Limits;
 

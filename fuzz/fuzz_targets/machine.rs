@@ -1,4 +1,4 @@
-//! Servers that say anything have no lock granted that they did not grant, and cost memory in proportion to what they say.
+//! Whatever servers send, no lock is granted that they did not grant, and memory is in proportion to the input.
 
 #![no_main]
 

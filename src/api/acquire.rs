@@ -21,7 +21,7 @@ use crate::policy::Moment;
 use crate::spans::AcquireSpan;
 use crate::stats::{Counter, Event};
 
-/// Leases among which a try that is refused looks for the holder: nobody else is served meanwhile.
+/// Maximum leases to search for the holder when a try is refused: the search keeps the mutex.
 const LOOKED_AT_MAX: usize = 4096;
 
 /// The former owner of a lock that a request takes.
@@ -32,16 +32,16 @@ pub(crate) enum Former {
     Ticket,
 }
 
-/// A request that has begun.
+/// A request that was sent to the machine.
 ///
 /// # Cancel safety
 ///
-/// When it is dropped, whatever may have been granted is given back.
+/// Dropping it releases whatever servers may have granted.
 pub(crate) struct Acquire {
     asked_at: Moment,
-    /// Until it is answered.
+    /// None once the request is answered.
     lease: Option<Lease>,
-    /// It has just been asked for, by its caller's first poll, which will be woken.
+    /// The next poll is still the caller's first: it returns pending, and [`Acquire::new`] has left the waker.
     is_new: bool,
     #[cfg(any(test, feature = "takeover"))]
     former: Option<Former>,
@@ -50,8 +50,8 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// In the first poll of its caller. Where the answer is there at once, other tasks have their turn before, the driver's
-    /// too, whose news a caller may try again for.
+    /// Begins a request in the caller's first poll. A request that is answered at once still yields once: other tasks
+    /// run first, the driver's too, which may have news that a retrying caller needs.
     pub(crate) fn new(locker: &Locker, options: Options, context: &Context<'_>) -> Self {
         let names = options.names.clone();
         let (id, asked_at, is_answered) = locker.driver.with(|machine, now| {
@@ -73,7 +73,7 @@ impl Acquire {
         }
     }
 
-    /// The same for a caller that is no poll by itself.
+    /// [`Acquire::new`] for callers that have no context.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) async fn begun(locker: &Locker, options: Options) -> Self {
         let mut options = Some(options);
@@ -88,14 +88,14 @@ impl Acquire {
         self
     }
 
-    /// The same request, which takes its lock from there.
+    /// Notes the former owner of the lock.
     #[cfg(any(test, feature = "takeover"))]
     pub(crate) fn taking_from(mut self, former: Former) -> Self {
         self.former = Some(former);
         self
     }
 
-    /// Of all these locks, the first of which the options name.
+    /// Notes all these locks; the options name the first.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn of_several(mut self, names: &[Names]) -> Self {
         self.lease.iter_mut().for_each(|lease| lease.also = names[1..].into());
@@ -107,7 +107,7 @@ impl Acquire {
         self.lease.as_ref().expect("it was not ready yet").id
     }
 
-    /// Its caller may have waited since then.
+    /// Counts the caller's wait from this moment.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn since(mut self, asked_at: Moment) -> Self {
         self.asked_at = asked_at;
@@ -164,7 +164,7 @@ impl Future for Acquire {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let Poll::Ready(answer) = this.poll_granted(context) else { return Poll::Pending };
-        // Where it was refused, what is left is to forget it.
+        // Dropping the lease of a refused request makes the machine forget it.
         let mut lease = this.lease.take().expect("it was polled for");
         Poll::Ready(match answer {
             Ok(granted) => {
@@ -185,7 +185,7 @@ impl Future for Acquire {
     }
 }
 
-/// It was cancelled, if it was not answered.
+/// Counts a request without an answer as cancelled.
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(lease) = &self.lease {

@@ -10,23 +10,23 @@ use crate::machine::{self, CallId, Machine};
 use crate::net::fault::Fault;
 use crate::net::reason::Reason;
 
-/// A question that was put to one server, until it is forgotten.
+/// A command to one server, until it is forgotten.
 pub(crate) struct Call {
     locker: Locker,
     server: usize,
     id: CallId,
-    /// The answer did not come in time.
+    /// Whether the reply did not come in time.
     is_late: bool,
 }
 
 impl Locker {
-    /// Puts a question to the server of this vote: in a Cluster, to the one that serves its first key.
+    /// Sends a command to the server of this vote; in a Cluster, to the node that serves its first key.
     pub(crate) fn call(&self, server: usize, question: machine::Call) -> Call {
         let id = self.driver.with(|machine, now| machine.call(server, question, now));
         Call { locker: self.clone(), server, id, is_late: false }
     }
 
-    /// Puts it to the server that this link leads to.
+    /// Sends a command on this link.
     #[cfg(feature = "cluster")]
     pub(crate) fn call_at(&self, link: usize, question: machine::Call) -> Call {
         let id = self.driver.with(|machine, now| machine.call_at(link, question, now));
@@ -40,11 +40,11 @@ impl Locker {
 }
 
 impl Call {
-    /// The reply, once.
+    /// Waits for the reply, at most one command timeout; to be called once.
     ///
     /// # Errors
     ///
-    /// Why there is none, after the time that a command may take at most.
+    /// Why there is no reply.
     pub(crate) async fn reply(&mut self) -> Result<Frame, Reason> {
         let driver = &self.locker.driver;
         let most = driver.look(|machine| machine.settings().timeout);
@@ -62,17 +62,17 @@ impl Call {
         }
     }
 
-    /// Waits until something may have happened to the key of a watched question. At once where the locker was shut down.
+    /// Waits until the key of a watched command may have changed, or the locker is shut down.
     pub(crate) async fn news(&self) {
         self.locker.driver.wait(|machine, context| machine.poll_news(self.id, context)).await;
     }
 
-    /// See [`Call::news`]. The last caller is woken.
+    /// See [`Call::news`]. Only the last caller is woken.
     pub(crate) fn poll_news(&self, context: &Context<'_>) -> Poll<()> {
         self.locker.driver.look(|machine| machine.poll_news(self.id, context))
     }
 
-    /// Whether the server tells of that: otherwise it is to be asked again.
+    /// Whether the server reports changes to that key; otherwise the command is to be repeated.
     pub(crate) fn is_told(&self) -> bool {
         self.locker.driver.look(|machine: &mut Machine| machine.tells_of(self.id))
     }

@@ -21,13 +21,13 @@ use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
 use crate::stats::{Counter, Event};
 
-/// What a lease keeps of the answers that it was granted by: little of one server, since it may last for long.
+/// The answers that granted a lease. From one server only the round trip is kept, as a lease may last for long.
 pub(super) enum GrantedBy {
     One { round_trip: Option<Duration> },
     Several(Box<Report>),
 }
 
-/// What the machine says of a lease when it is granted.
+/// The machine's facts of a granted lease.
 #[derive(Clone, Copy)]
 pub(super) struct Granted {
     token: u64,
@@ -40,15 +40,15 @@ impl Granted {
     }
 }
 
-/// Dropping it gives the lock back, and waits for nothing.
+/// Dropping it releases the lock, without waiting.
 pub(crate) struct Lease {
     pub(super) locker: Locker,
     pub(super) id: LeaseId,
     pub(super) names: Names,
-    /// Further locks that it has.
+    /// Its further locks.
     #[cfg(any(test, feature = "groups"))]
     pub(super) also: Box<[Names]>,
-    /// When its holder was told; nothing before that.
+    /// When the holder's request returned; the default until then.
     pub(super) granted_at: Moment,
     pub(super) granted_by: Option<GrantedBy>,
     token: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Of a request: nothing is held yet.
+    /// The lease of a request: not held yet.
     pub(super) fn new(locker: Locker, id: LeaseId, names: Names) -> Self {
         Self {
             locker,
@@ -73,7 +73,7 @@ impl Lease {
         }
     }
 
-    /// Its holder is told.
+    /// Notes the grant.
     pub(super) fn is_granted(&mut self, granted: Granted) {
         let Granted { token, round_trip } = granted;
         self.token = token;
@@ -85,7 +85,7 @@ impl Lease {
         self.is_held = true;
     }
 
-    /// Its grant was told, and so is what happens to it from here on; and its loss, where that came before.
+    /// Lets the machine report what happens to the lease, a loss before the grant's report included.
     pub(super) fn is_announced(&self) {
         let (id, driver) = (self.id, &self.locker.driver);
         driver.look(|machine| machine.is_announced(id));
@@ -114,7 +114,7 @@ impl Lease {
         self.of_all(outcome::lost(&self.names, loss))
     }
 
-    /// An error of all its locks.
+    /// Names all its locks in an error.
     pub(super) fn of_all(&self, error: Error) -> Error {
         #[cfg(any(test, feature = "groups"))]
         if !self.also.is_empty() {
@@ -164,7 +164,7 @@ impl Lease {
         match self.locker.driver.look(|machine| machine.state(id)) {
             Some(LeaseState::Held { until }) if clock::now() < until => None,
             Some(LeaseState::Lost(loss)) => Some(loss),
-            // A caller that is told that it is over is told the same from here on.
+            // The machine notes the loss, so that every later caller sees it too.
             _ => self.locker.driver.with(|machine, now| machine.loss(id, now)),
         }
     }
@@ -174,7 +174,7 @@ impl Lease {
         self.loss().unwrap_or(Loss::Expired)
     }
 
-    /// Drops this once the lease is lost; the handle's task ends then, or by the handle.
+    /// Drops `held` once the lease is lost. Aborting the handle does so as well.
     #[cfg(feature = "tokio-util")]
     pub(crate) fn drop_at_loss(&self, held: impl Send + 'static) -> AbortHandle {
         let (id, driver) = (self.id, self.locker.driver.clone());
@@ -184,11 +184,11 @@ impl Lease {
         })
     }
 
-    /// What `work` comes to, unless the lease ends before.
+    /// The output of `work`, unless the lease ends first.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let loss = match race(pin!(self.lost()), pin!(work)).await {
             First::One(loss) => loss,
-            // What ended in the last poll of the work has been told by nobody yet.
+            // The lease may have ended in the work's last poll.
             First::Other(output) => match self.loss() {
                 None => return Ok(output),
                 Some(loss) => loss,
@@ -219,7 +219,7 @@ impl Lease {
         }
     }
 
-    /// How many replicas have acknowledged it: see [`Guard::replicated`](crate::Guard::replicated).
+    /// The number of replicas that have the lease: see [`Guard::replicated`](crate::Guard::replicated).
     #[cfg(any(test, feature = "replicas"))]
     pub(crate) async fn replicated(&self, replicas: u32, within: Duration) -> Result<u32, Error> {
         self.extend().await?;
@@ -246,7 +246,7 @@ impl Lease {
         self.of_all(outcome::unconfirmed(what, &self.names, self.locker.quorum(), report))
     }
 
-    /// The release is sent where the lease is dropped.
+    /// Says whether the lease is lost; dropping it sends the release.
     pub(crate) fn release_in_background(self) -> Result<(), Error> {
         let Some(loss) = self.loss() else { return Ok(()) };
         let mut step = self.locker.driver.holds().release_asked(self.id, &self.names);
@@ -283,7 +283,7 @@ impl Lease {
         if end == End::HandedOver {
             meter.count_and_tell(Counter::HandedOver, Event::HandedOver { name });
         }
-        // A loss was told when it was one.
+        // A loss was counted when it happened.
         if !matches!(end, End::Lost(_)) {
             meter.note_released(name, clock::now().since(self.granted_at));
         }
@@ -312,7 +312,7 @@ impl Drop for Lease {
     }
 }
 
-/// The place of a caller that waits while the lease is held. Dropping it leaves the place.
+/// The place of a caller that waits for the held lease. Dropping it frees the place.
 struct Waiting<'a> {
     driver: &'a Arc<Shared>,
     id: LeaseId,
@@ -327,7 +327,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What the machine comes to, which others may wait for, too.
+/// Waits for an outcome of the machine; several callers may wait for the same.
 async fn wait_at<T>(
     driver: &Arc<Shared>,
     id: LeaseId,
@@ -338,7 +338,7 @@ async fn wait_at<T>(
     driver.wait(|machine, context| poll(machine, place, context)).await
 }
 
-/// Waits until the lease is not held any more; where nothing would tell of that, it counts as lost at once.
+/// Waits until the lease is lost; at once if nothing would wake the caller then.
 async fn is_lost(driver: &Arc<Shared>, id: LeaseId) {
     let lost = wait_at(driver, id, |machine, place, context| {
         let is_lost = machine.poll_lost(id, place, context, clock::now());

@@ -21,19 +21,19 @@ const STANDS_STILL: &str = "this call is on no tokio runtime, and the locker is 
 #[derive(Clone)]
 pub(crate) struct Locker {
     pub(crate) driver: Arc<Shared>,
-    /// The lock whose holder may keep locks that it does not hold yet.
+    /// The lock for turns: its holder may keep some of its locks while it waits for the others.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) turns: Option<Arc<Names>>,
 }
 
 impl Locker {
-    /// Waits until each server has been tried, and says which do not serve.
+    /// Waits until each server was dialled once, and reports those that do not serve.
     pub(crate) async fn meet(&self) -> Report {
         poll_fn(|context| self.driver.look(|machine| machine.poll_met(context))).await;
         self.driver.unmet()
     }
 
-    /// A timer of the caller's runtime; of the driver's, where the caller is on none.
+    /// A timer of the caller's runtime, or else of the driver's.
     #[cfg(any(test, feature = "_calls", feature = "groups"))]
     pub(crate) fn sleep(&self, time: Duration) -> Timer {
         self.driver.timer(time)
@@ -51,7 +51,7 @@ impl Locker {
 
     /// # Errors
     ///
-    /// A caller that would wait for ever, where no other thread drives the locker's runtime.
+    /// The caller would wait for ever, because no other thread drives the locker's runtime.
     pub(crate) fn check_runtime(&self) -> Result<(), Error> {
         if self.driver.may_stand_still() {
             return Err(Error::misuse(STANDS_STILL));
@@ -59,7 +59,7 @@ impl Locker {
         Ok(())
     }
 
-    /// Several locks in one order, each once.
+    /// Sorts several locks, and removes duplicates.
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn arrange(&self, names: &mut Vec<Names>) {
         names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
@@ -81,7 +81,7 @@ impl Locker {
         self.driver.votes() == 1
     }
 
-    /// Whether it knows of no queues.
+    /// Whether the locker has no queues.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(crate) fn is_scriptless(&self) -> bool {
         #[cfg(any(test, feature = "scriptless"))]

@@ -10,11 +10,11 @@ use crate::policy::{Loss, Quorum, Setback, Verdict};
 pub(crate) const RELEASE: &str = "release of lock";
 pub(crate) const EXTENSION: &str = "extension of lock";
 
-/// Whether enough servers serve, where these do not: no wrong setting among them is put up with.
+/// Whether enough servers serve, given those that do not. A wrong setting of any server is an error.
 ///
 /// # Errors
 ///
-/// What is wrong with each.
+/// The failures of all servers.
 pub(crate) fn met(unmet: Report, servers: usize, needed: usize) -> Result<(), Error> {
     if unmet.has_failure(FailureKind::Misuse) || servers - unmet.servers.len() < needed {
         return Err(Error::connect(unmet));
@@ -22,7 +22,7 @@ pub(crate) fn met(unmet: Report, servers: usize, needed: usize) -> Result<(), Er
     Ok(())
 }
 
-/// Of a request that came to nothing after this time.
+/// The error of a request that was refused after this time.
 pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report: Report) -> Error {
     let (setback, is_over) = match refusal {
         Refusal::Setback { setback, is_over } => (setback, is_over),
@@ -39,7 +39,7 @@ pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report:
     of(names, kind, report)
 }
 
-/// The same of a request for the lease of a ticket: nobody else can be waited for.
+/// As `refused`, for a ticket: contention means that the ticket is spent.
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) fn of_ticket(names: &Names, error: Error) -> Error {
     match error.kind() {
@@ -48,13 +48,12 @@ pub(crate) fn of_ticket(names: &Names, error: Error) -> Error {
     }
 }
 
-/// Of a lease that has ended.
+/// The error of a lease that has ended.
 pub(crate) fn lost(names: &Names, loss: Loss) -> Error {
     of(names, Kind::Lost(loss), Report::default())
 }
 
-/// Of what was to be done with a lock that is held, and too few servers have confirmed. It is final where those that may
-/// confirm it some time are too few.
+/// The error of a step of a held lock that too few servers confirmed; final if too few of them can ever confirm it.
 pub(crate) fn unconfirmed(
     what: &'static str,
     names: &Names,

@@ -6,18 +6,18 @@ use super::locker::Locker;
 use crate::driver::Shared;
 use crate::machine::{LeaseId, Options};
 
-/// Dropping it gives the lock back.
+/// Dropping it releases the lock.
 pub(crate) struct Part {
     driver: Arc<Shared>,
     id: LeaseId,
 }
 
 impl Part {
-    /// None where the request came to nothing.
+    /// None if the request failed.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, whatever was granted is given back.
+    /// When the future is dropped, whatever was granted is released.
     pub(crate) async fn take(locker: &Locker, options: Options) -> Option<Self> {
         let driver = locker.driver.clone();
         let id = driver.with(|machine, now| machine.acquire(options, now));

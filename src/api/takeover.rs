@@ -19,7 +19,7 @@ use crate::stats::{Counter, Event};
 use crate::ticket::Ticket;
 
 impl Lease {
-    /// Its lock was taken from there: says so, and whose it was.
+    /// Reports that the lock was taken from its former owner.
     pub(super) fn is_taken_from(&mut self, former: Former, span: &AcquireSpan) {
         let report = self.locker.driver.report(self.id);
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
@@ -35,7 +35,7 @@ impl Lease {
         self.granted_by = Some(GrantedBy::Several(Box::new(report)));
     }
 
-    /// A ticket has one key, which is an owner's alone.
+    /// Only an exclusive lock with one key can have a ticket.
     fn check_ticketed(&self) -> Result<(), Error> {
         #[cfg(any(test, feature = "sharing", feature = "scriptless"))]
         {
@@ -60,8 +60,7 @@ impl Lease {
 
     /// # Cancel safety
     ///
-    /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or the
-    /// ticket.
+    /// When the future is dropped, the lock is released on each server, for this owner and for the ticket.
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
         Ticket::check(within)?;
         self.check_ticketed()?;
@@ -95,7 +94,7 @@ impl Lease {
     }
 }
 
-/// A lease of which servers may have given the lock to a ticket that nobody has yet.
+/// A lease that servers may have passed to a ticket, which no caller has yet.
 struct Passing {
     lease: Lease,
     is_over: bool,

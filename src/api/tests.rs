@@ -121,7 +121,7 @@ async fn what_is_cancelled_holds_nothing() {
     eventually("nothing is there", || servers[0].cli_text(&["EXISTS", "a"]) == "0").await;
 }
 
-/// What an observer counts up at a grant it would never count down.
+/// An observer would never count down what it did not count up at the grant before.
 #[tokio::test]
 async fn a_grant_is_told_before_what_happens_to_its_lease_however_late_its_caller_looks() {
     let servers = [RedisServer::start()];

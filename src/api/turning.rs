@@ -12,7 +12,7 @@ use crate::extra::sharing::Sharing;
 use crate::machine::{LeaseId, Refusal, TurnedDown};
 use crate::policy::Setback;
 
-/// Two leases, one in the place of the other, until it is known which of them there is.
+/// A lease and the one that replaces it, until it is known which of them exists.
 struct Turning {
     driver: Arc<Shared>,
     id: LeaseId,
@@ -23,7 +23,7 @@ struct Turning {
 impl Lease {
     /// # Cancel safety
     ///
-    /// When the future is dropped, the lease is lost, and given back whatever it is by then.
+    /// When the future is dropped, the lease is lost, and both forms of it are released.
     pub(crate) async fn turn(&mut self, to: Sharing) -> Result<(), Error> {
         let (from, wrong) = if to == Sharing::WHOLE {
             (Sharing::ANY, "a guard of Locker::read can be upgraded, and no other")
@@ -94,7 +94,7 @@ impl Lease {
     }
 }
 
-/// Gives back what there is; neither blocks nor panics, and needs no runtime.
+/// Releases both forms; neither blocks nor panics, and needs no runtime.
 impl Drop for Turning {
     fn drop(&mut self) {
         if !self.is_over {

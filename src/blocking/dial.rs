@@ -1,5 +1,5 @@
-//! From an address to a connection whose handshake is over, as in [`crate::driver::opening`]: each address of a name is
-//! tried on a thread of its own, which ends with its time at the latest.
+//! From an address to a connection after its handshake, as in [`crate::driver::opening`]: each address of a name is
+//! tried on a thread of its own, which ends at the dial's deadline at the latest.
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr, TcpStream};
@@ -26,13 +26,13 @@ use crate::net::transport::names::lookup_host;
 use crate::net::transport::{Address, watch_for_death};
 use crate::policy::Moment;
 
-/// One read of a socket; most replies are below 100 bytes.
+/// Bytes of one read of a socket; most replies are below 100 bytes.
 pub(super) const READ_BYTES: usize = 4096;
-/// A writer waits no longer than this for room in a socket: other servers are to be written to. On Windows, where that ends
-/// the connection, it has the time of a long way.
+/// How long a write may block, because other servers wait for the same thread. Longer on Windows, where a write that
+/// times out ends the connection.
 const WRITE_MAX: Duration = Duration::from_millis(if cfg!(windows) { 500 } else { 1 });
 
-/// Of a Unix socket too, which is read and written as any other; unlike the standard library's own, without SIGPIPE.
+/// A TCP or Unix socket; unlike the standard library's Unix sockets, it raises no SIGPIPE.
 pub(super) struct Socket(pub(super) TcpStream);
 
 impl Socket {
@@ -45,7 +45,7 @@ impl Socket {
         }
     }
 
-    /// Whether it has something that its reader has not read. Where a system does not say, it has not.
+    /// Whether the socket has bytes that were not read yet. Always false on systems that cannot say.
     pub(super) fn has_unread(&self) -> bool {
         #[cfg(unix)]
         {
@@ -57,8 +57,9 @@ impl Socket {
         false
     }
 
-    /// Takes what the socket has room for off `bytes`; whether there is none now. An error ends the socket, which the reader
-    /// finds: a part of a command may have gone out. So it does where a write has timed out on Windows, which cannot say what.
+    /// Removes from `bytes` what the socket takes; returns whether it is full. An error shuts the socket down, which
+    /// the reader notices: a part of a command may have been sent. So does a write that times out on Windows, which
+    /// cannot say how much was sent.
     pub(super) fn write(&self, bytes: &mut BytesMut) -> bool {
         while !bytes.is_empty() {
             match (&self.0).write(bytes).map_err(|error| error.kind()) {
@@ -74,9 +75,9 @@ impl Socket {
         false
     }
 
-    /// The peer finds the end; its reader, too, where it ends in both directions.
+    /// Shuts the socket down, which the peer notices, and the reader too if in both directions.
     pub(super) fn shut_down(&self, how: net::Shutdown) {
-        // Where it has ended already, there is nothing to do.
+        // Fails only if the socket was shut down before.
         let _ = self.0.shutdown(how);
     }
 }
@@ -87,7 +88,7 @@ pub(super) struct Dial {
     pub(super) login: Login,
     pub(super) settings: Settings,
     pub(super) dead_after: Duration,
-    /// All has to be over by then, and may take so long.
+    /// The deadline, and the time from the dial to it.
     pub(super) until: Moment,
     pub(super) within: Duration,
 }
@@ -129,7 +130,7 @@ impl Dial {
         loop {
             if let Some(at) = candidates.next().flatten() {
                 let (dial, tell) = (Arc::clone(self), tell.clone());
-                // Where another serves already, nobody is told.
+                // After another address has served, the receiver is gone.
                 let run = move || drop(tell.send((Some(at), dial.open_at(at))));
                 spawn("leasehold-dial", run).map_err(OpenError::of_dial)?;
             }
@@ -193,7 +194,7 @@ impl Dial {
     }
 }
 
-/// As the system says of a read that has waited in vain.
+/// Whether a read has timed out, as systems report it.
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

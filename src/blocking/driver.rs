@@ -1,4 +1,4 @@
-//! Carries bytes and time between the machine and blocking sockets, by threads.
+//! Moves bytes and time between the machine and blocking sockets, by threads.
 //!
 //! The machine is behind one mutex with short sections, as in [`crate::driver`]. One thread for each server dials and
 //! reads, and one has the timer. A caller writes its own command, and is parked until the machine wakes it.
@@ -27,19 +27,19 @@ use crate::net::open_error::OpenError;
 use crate::policy::Moment;
 use crate::shutdown::Shutdown;
 
-/// After this time the rest is tried again.
+/// Pause before unsent bytes are written again.
 const WRITE_AGAIN: Duration = Duration::from_millis(10);
-/// A thread that waits for news looks for them this often, whatever is told.
+/// Maximum time between two checks of a waiting thread, even without a notification.
 const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
-/// Behind a stall, those that read have as many looks as this, each of this time, before the clock judges.
+/// After a stall the clock gives readers at most this many pauses, each of this time, before it judges.
 const LOOKS_MAX: u32 = 50;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// What handles and threads share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// A dial is asked for, something is due earlier than the clock knew, or all is over.
+    /// Notified if a dial is wanted, something is due earlier than the clock knew, or the driver has ended.
     news: Condvar,
     servers: Servers,
 }
@@ -47,7 +47,7 @@ pub(super) struct Shared {
 struct State {
     machine: Machine,
     wires: Box<[Wire]>,
-    /// When the clock's thread looks at the machine next; the beginning of time while it does.
+    /// When the clock's thread looks at the machine next; zero while it does.
     planned: Moment,
     is_over: bool,
 }
@@ -55,17 +55,17 @@ struct State {
 #[derive(Default)]
 struct Wire {
     socket: Option<Arc<Socket>>,
-    /// A thread writes, and looks for more when that is done.
+    /// A thread is writing, and will write new output too.
     is_writing: bool,
-    /// What the socket did not take yet.
+    /// Bytes that the socket did not take yet.
     rest: BytesMut,
-    /// The machine wants a connection, within this time.
+    /// The time for a dial that the machine wants.
     dial: Option<Duration>,
-    /// Why there is no socket, or was none the last time.
+    /// Why there is no socket, or why the last one ended.
     why: Option<OpenError>,
 }
 
-/// The handles' end of a driver: its threads end behind it.
+/// The handles' side of a driver; dropping it ends the threads.
 pub(super) struct Driver {
     shared: Arc<Shared>,
 }
@@ -73,15 +73,15 @@ pub(super) struct Driver {
 impl Driver {
     /// # Errors
     ///
-    /// Where a thread cannot be started.
+    /// A thread cannot be started.
     pub(super) fn start(machine: Machine, servers: Servers) -> io::Result<Self> {
         let wires = servers.endpoints.iter().map(|_| Wire::default()).collect();
         let planned = Moment::from_nanos(0);
         let state = Mutex::new(State { machine, wires, planned, is_over: false });
         let shared = Arc::new(Shared { state, news: Condvar::new(), servers });
-        // From here on its end ends those threads that there are.
+        // From here on dropping it ends the threads that were started.
         let driver = Self { shared: Arc::clone(&shared) };
-        // The clock first, which ends their sockets.
+        // The clock first, because it ends the sockets.
         let keeper = Arc::clone(&shared);
         spawn("leasehold-clock", move || keeper.keep_time())?;
         for link in 0..shared.servers.endpoints.len() {
@@ -91,7 +91,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Calls the machine, and does what comes of that.
+    /// Calls the machine, and carries out its effects.
     pub(super) fn with<T>(&self, call: impl FnOnce(&mut Machine, Moment) -> T) -> T {
         let now = clock::now();
         let mut state = self.shared.lock();
@@ -100,14 +100,14 @@ impl Driver {
         result
     }
 
-    /// What each server said to the last question of a request that is not forgotten yet.
+    /// Each server's last answer to a request that is not forgotten yet.
     pub(super) fn report(&self, id: LeaseId) -> Report {
         let state = self.shared.lock();
         let why = |link: usize| state.wires[link].why.clone();
         self.shared.servers.report(&state.machine, id, &why)
     }
 
-    /// Ends the machine, and waits until all is given back, for this time at most.
+    /// Ends the machine, and waits for all releases, at most `within`.
     pub(super) fn shut_down(&self, within: Duration) -> Shutdown {
         let until = clock::now().after(within);
         let ended = self.with(Machine::shut_down);
@@ -117,12 +117,12 @@ impl Driver {
         self.shared.servers.ending(&state.machine, &ended, &why)
     }
 
-    /// Looks at the machine, where nothing can come of that.
+    /// Reads the machine, without effects.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Machine) -> T) -> T {
         look(&self.shared.lock().machine)
     }
 
-    /// Parks the thread until `poll` is ready, or until then.
+    /// Parks the thread until `poll` is ready, or until this moment.
     pub(super) fn wait<T>(
         &self,
         until: Option<Moment>,
@@ -131,7 +131,7 @@ impl Driver {
         park(until, |context| poll(&mut self.shared.lock().machine, context))
     }
 
-    /// Waits until each server has been tried: what is wrong with those that do not serve.
+    /// Waits until each server was dialled once, and reports those that do not serve.
     pub(super) fn meet(&self) -> Report {
         self.wait(None, |machine, context| machine.poll_met(context));
         let state = self.shared.lock();
@@ -160,7 +160,7 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Lets the mutex go, and writes and wakes behind it.
+    /// Unlocks the mutex, then writes and wakes.
     fn carry_out<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Moment) {
         let (mut woken, mut closed) = (None, Vec::new());
         let mut more = Vec::new();
@@ -175,19 +175,20 @@ impl Shared {
                     wires[link].dial = Some(within);
                     is_news = true;
                 }
-                // Credentials that are given once do not end.
+                // Fixed credentials do not expire.
                 #[cfg(any(test, feature = "credentials"))]
                 Effect::Login(_) => {}
-                // Its servers stay where they are.
+                // The servers' addresses are fixed.
                 Effect::Demoted(_) => {}
-                // Nobody observes it.
+                // There is no observer.
                 Effect::Tell(_) => {}
             }
         }
         for link in 0..self.servers.endpoints.len() {
             state = self.write(state, link, now);
         }
-        // What is written is due to be answered. The clock's wait may be late: it stands still where the machine sleeps.
+        // A written command has a deadline for its reply. The clock may be late: its wait stands still while the
+        // computer sleeps.
         is_news |= state.machine.due() < state.planned.max(now);
         drop(state);
         if is_news {
@@ -197,7 +198,7 @@ impl Shared {
         closed.iter().for_each(|socket| socket.shut_down(net::Shutdown::Both));
     }
 
-    /// Writes what a link has, outside of the mutex, unless another thread does.
+    /// Writes a link's output, outside of the mutex, unless another thread is writing it.
     fn write<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -245,8 +246,8 @@ impl Shared {
             let now = clock::now();
             let due = state.machine.due();
             if due <= now {
-                // The process stood still: what came meanwhile is read before anything is taken for late. A reader is done with what
-                // its socket has no more by the look behind that.
+                // The process stood still: replies that came meanwhile are read before the clock judges. When a look
+                // finds a socket empty, its reader is done by the next look.
                 let is_unread =
                     |wire: &Wire| wire.socket.as_ref().is_some_and(|it| it.has_unread());
                 let is_read = looks > 1 && !state.wires.iter().any(is_unread);
@@ -274,8 +275,8 @@ impl Shared {
                 state = self.lock();
             }
         }
-        // What is left is written, and what comes is read to the server's end: a system discards what it has not sent yet where
-        // something comes that nobody reads.
+        // Writes the rest, then reads up to the server's end: a socket that is closed with unread bytes loses what it
+        // has not sent.
         let until = clock::now().after(self.servers.dead_after);
         while clock::now() < until && state.wires.iter().any(|wire| wire.socket.is_some()) {
             for link in 0..state.wires.len() {
@@ -291,7 +292,7 @@ impl Shared {
         sockets.for_each(|socket| socket.shut_down(net::Shutdown::Both));
     }
 
-    /// A server's thread: dials when the machine wants a connection, and reads it to its end.
+    /// A server's thread: dials when the machine wants a connection, and reads until that ends.
     fn serve(&self, link: usize) {
         loop {
             let mut state = self.lock();
@@ -307,7 +308,7 @@ impl Shared {
             drop(state);
             let dialled = self.dial(link, within);
             let (mut state, now) = (self.lock(), clock::now());
-            // Nobody would end the socket.
+            // The clock is gone, so nothing would end the socket.
             if state.is_over {
                 return;
             }
@@ -350,7 +351,7 @@ impl Shared {
         loop {
             let read = socket.read(&mut room);
             let (mut state, now) = (self.lock(), clock::now());
-            // The machine has closed it.
+            // The machine has closed the socket.
             if !state.wires[link].is(socket) {
                 return;
             }

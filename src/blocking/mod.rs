@@ -38,7 +38,7 @@ use crate::names::Names;
 use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait, waitable};
 use crate::shutdown::Shutdown;
 
-/// Takes locks, and renews them by threads of its own: one for each server, and one with the timer.
+/// Acquires locks, and renews them, on threads of its own: one for each server, and one with the timer.
 ///
 /// Clones share the threads, which end with the last clone and the last guard.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Locker {
         crate::Locker::builder().node(url).connect_blocking()
     }
 
-    /// Waits until each server has been tried, of which this number is needed.
+    /// Waits until each server was dialled once; `needed` of them have to serve.
     pub(crate) fn start(
         (machine, servers, quorum): (Machine, Servers, Quorum),
         defaults: Defaults,
@@ -79,10 +79,10 @@ impl Locker {
         self.request(name.as_ref(), Wait::Never)
     }
 
-    /// Ends this locker and all its clones, and gives all locks back.
+    /// Ends this locker and all its clones, and releases all locks.
     ///
     /// New and waiting requests fail ([`ShutDown`](crate::ErrorKind::ShutDown)), and each lease is lost
-    /// ([`Loss::ShutDown`]). Waits until the servers have confirmed that all is given back, for `within` at most.
+    /// ([`Loss::ShutDown`]). Waits until the servers have confirmed all releases, for `within` at most.
     pub fn shutdown(&self, within: Duration) -> Shutdown {
         self.driver.shut_down(within)
     }
@@ -95,7 +95,7 @@ impl Locker {
     }
 }
 
-/// A lock that is to be taken: [`LockRequest::wait`] takes it.
+/// A request for a lock: [`LockRequest::wait`] acquires it.
 #[must_use = "a request does nothing until LockRequest::wait is called"]
 pub struct LockRequest {
     locker: Locker,
@@ -115,13 +115,13 @@ impl LockRequest {
         self
     }
 
-    /// Sets the least time that the lease has to be good for when it is granted: a tenth of the TTL without it.
+    /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL by default.
     pub fn min_validity(mut self, least: Duration) -> Self {
         self.min_validity = Some(least);
         self
     }
 
-    /// Waits for another holder for this time at most; below a millisecond it is one try.
+    /// Limits the wait while another client holds the lock; a limit below a millisecond allows one attempt.
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
         self.wait = Wait::AtMost(waitable(limit));
         self
@@ -139,15 +139,15 @@ impl LockRequest {
         self
     }
 
-    /// Takes the lock, and blocks the thread until that is decided.
+    /// Acquires the lock; blocks the thread until it is granted or refused.
     ///
     /// # Errors
     ///
-    /// [`Contended`](crate::ErrorKind::Contended) where another client holds it, [`Error::is_timeout`] where the wait
-    /// ran out, [`Unavailable`](crate::ErrorKind::Unavailable) where too few servers served,
-    /// [`TooLate`](crate::ErrorKind::TooLate) where too little validity was left, [`Auth`](crate::ErrorKind::Auth) where
-    /// servers refuse the login or a right, [`ShutDown`](crate::ErrorKind::ShutDown) where the locker was shut down,
-    /// [`Misuse`](crate::ErrorKind::Misuse) where the request is invalid.
+    /// [`Contended`](crate::ErrorKind::Contended) if another client holds it, [`Error::is_timeout`] if the wait ran
+    /// out, [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers served,
+    /// [`TooLate`](crate::ErrorKind::TooLate) if too little validity was left, [`Auth`](crate::ErrorKind::Auth) if
+    /// servers refuse the login or a right, [`ShutDown`](crate::ErrorKind::ShutDown) if the locker was shut down,
+    /// [`Misuse`](crate::ErrorKind::Misuse) if the request is invalid.
     pub fn wait(self) -> Result<Guard, Error> {
         let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
         let names = names?;
@@ -170,7 +170,7 @@ impl LockRequest {
             said: mark.text().unwrap_or_default().into_bytes().into(),
         };
         let id = locker.driver.with(|machine, now| machine.acquire(options, now));
-        // From here on whatever may have been granted is given back with it.
+        // From here on dropping the guard releases whatever may have been granted.
         let guard = Guard { locker, id, names };
         let granted =
             guard.driver().wait(None, |machine, context| machine.poll_acquire(id, context));
@@ -185,7 +185,7 @@ impl LockRequest {
     }
 }
 
-/// A lock that is held. Dropping it gives the lock back, and waits for nothing.
+/// A lock that is held. Dropping it releases the lock, without waiting.
 #[must_use = "the lock is given back as soon as its guard is dropped"]
 pub struct Guard {
     locker: Locker,
@@ -206,7 +206,7 @@ impl Guard {
         FencingToken::new(self.driver().look(|machine| machine.token(self.id)))
     }
 
-    /// For how long no other client can be granted the lock, unless the lease is renewed; zero once it is lost.
+    /// How long no other client can be granted the lock, unless the lease is renewed; zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let state = self.driver().look(|machine| machine.state(self.id));
@@ -230,9 +230,9 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) where too few
-    /// servers extended it in time, and [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse) where they
-    /// refuse for good: in these cases the lease keeps its old end.
+    /// [`Lost`](crate::ErrorKind::Lost) if it has ended, [`Unavailable`](crate::ErrorKind::Unavailable) if too few
+    /// servers extended it in time, and [`Auth`](crate::ErrorKind::Auth) or [`Misuse`](crate::ErrorKind::Misuse) if
+    /// they refuse for good: in the last three cases the lease keeps its old end.
     pub fn extend(&self) -> Result<(), Error> {
         let id = self.id;
         let round = self.driver().with(|machine, now| machine.extend(id, now));
@@ -246,7 +246,7 @@ impl Guard {
         self.ends_extension(extended == Some(true))
     }
 
-    /// The process may have stood still since it was extended.
+    /// The process may have stood still since the extension.
     fn ends_extension(&self, is_extended: bool) -> Result<(), Error> {
         match self.loss() {
             Some(loss) => Err(outcome::lost(&self.names, loss)),
@@ -255,14 +255,14 @@ impl Guard {
         }
     }
 
-    /// Gives the lock back, and waits for the servers' word on that, for the command timeout at most.
+    /// Releases the lock, and waits for the servers' confirmation, for the command timeout at most.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable)
-    /// where too few servers have said that the lock is free, and [`Auth`](crate::ErrorKind::Auth) or
-    /// [`Misuse`](crate::ErrorKind::Misuse) where they refuse for good: it is given back behind the caller, or ends with its
-    /// TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease had ended before, [`Unavailable`](crate::ErrorKind::Unavailable)
+    /// if too few servers confirmed that the lock is free, and [`Auth`](crate::ErrorKind::Auth) or
+    /// [`Misuse`](crate::ErrorKind::Misuse) if they refuse for good: the release goes on in the background, or the
+    /// lease ends with its TTL.
     pub fn release(self) -> Result<(), Error> {
         let id = self.id;
         self.driver().with(|machine, now| machine.release(id, now));

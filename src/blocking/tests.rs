@@ -1,4 +1,4 @@
-//! On real servers, without a runtime.
+//! Blocking handles on real servers, without a runtime.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -36,7 +36,7 @@ fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
         error.kind() == ErrorKind::Misuse && error.to_string().contains("an observer need"),
         "{error}"
     );
-    // Whatever features there are.
+    // With every set of features.
     for other in
         ["rediss://127.0.0.1", "redis-cluster://127.0.0.1", "redis-sentinel://127.0.0.1/main"]
     {
@@ -117,7 +117,7 @@ fn a_connection_that_ends_is_made_again() {
     locker.lock("a").wait().unwrap().release().unwrap();
 }
 
-/// A datagram is written as a whole, or not at all: an error that ends no socket.
+/// A datagram is written whole or not at all, so its error does not end the socket.
 #[cfg(unix)]
 #[test]
 fn a_write_that_fails_ends_its_socket() {

@@ -1,4 +1,4 @@
-//! Threads that are begun, and that wait.
+//! Starts threads, and parks them.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Wake for Parked {
     }
 }
 
-/// Parks the thread until `poll` is ready, or until then.
+/// Parks the thread until `poll` is ready, or until this moment.
 pub(super) fn park<T>(
     until: Option<Moment>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,

@@ -13,22 +13,22 @@ use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};
 
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
-/// The part of the TTL that each of several servers may take: a slow one should cost a vote, not the lease's
-/// validity.
+/// With several servers the command timeout is the TTL divided by this: a slow server should cost a vote, not the
+/// lease's validity.
 const TTL_SHARE: u32 = 20;
-/// But not less than this, which a healthy server needs on a busy day.
+/// Minimum of that timeout, which a healthy server needs on a busy day.
 const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
-/// Shorter than this, a busy machine's scheduling alone breaks connections.
+/// Minimum timeout: below it a busy machine's scheduling alone breaks connections.
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
-/// Longer than this, a dead server is not noticed within any lease.
+/// Maximum timeout: above it a dead server is not noticed in useful time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// The error for the URL of a Cluster or a service beside other URLs.
 pub(super) const NOT_ALONE: &str = "a redis-cluster:// or redis-sentinel:// URL must be given \
                                     alone: a quorum needs independent servers, by redis:// URLs";
 
-/// Where the URLs lead.
+/// What the URLs lead to.
 pub(super) enum Servers {
-    /// Servers that stay where they are, each with a vote.
+    /// Servers at fixed addresses, each with a vote.
     Fixed(Vec<Endpoint>),
     /// Some nodes of a Cluster, which has one vote.
     Cluster(Seeds),
@@ -37,7 +37,7 @@ pub(super) enum Servers {
 }
 
 impl Servers {
-    /// How many votes there are.
+    /// The number of votes.
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Fixed(endpoints) => endpoints.len(),
@@ -84,7 +84,7 @@ impl Builder {
         Ok(Servers::Fixed(endpoints))
     }
 
-    /// Applies the settings to the server of a URL, such as the provider of its credentials.
+    /// Applies the settings, such as the provider of credentials, to the server of a URL.
     #[cfg_attr(
         not(any(test, feature = "credentials", feature = "streams")),
         allow(
@@ -130,7 +130,7 @@ impl Builder {
         is_on.then(|| self.max_ttl_in_use())
     }
 
-    /// The longest TTL that anything waits for: no request may ask for a longer one.
+    /// The maximum TTL that anything waits for: a request for a longer one is refused.
     pub(super) fn ttl_in_force(&self) -> Option<Duration> {
         #[cfg(any(test, feature = "grace"))]
         if self.failover_grace {
@@ -153,13 +153,13 @@ impl Builder {
         })
     }
 
-    /// Whether servers have to say of themselves that they are fit.
+    /// Whether servers must report that they are fit.
     pub(super) fn is_judged(&self, places: usize, is_service: bool) -> bool {
-        // A service's server says whether it is the master.
+        // A service's server must report that it is the master.
         places > 1 || self.restart_quarantine == Some(true) || self.refuse_evicting || is_service
     }
 
-    /// What servers need for a vote; none if any server may vote.
+    /// What a server must report before it votes; none if any server may vote.
     pub(super) fn rules(&self, servers: &Servers) -> Option<Rules> {
         let by_sentinels = matches!(servers, Servers::Service(_));
         let is_judged = self.is_judged(servers.places(), by_sentinels);
@@ -171,7 +171,7 @@ impl Builder {
         })
     }
 
-    /// The sections of INFO that are useful beside those that the rules need: a single server may lose its
+    /// The sections of INFO to request if allowed, beside those that the rules need: a single server may lose its
     /// memory, and its name may move.
     pub(super) fn info_if_allowed(
         &self,

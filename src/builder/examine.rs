@@ -1,4 +1,4 @@
-//! From settings to what is examined.
+//! From settings to the servers to examine.
 
 use super::assembly::Servers;
 use super::{Builder, on_a_runtime};
@@ -11,7 +11,7 @@ use crate::names::{Key, is_tagged, marker};
 use crate::net::limits::OF_LISTS;
 use crate::policy::Quorum;
 
-/// Markers that each node of a Cluster is asked for: one that has a third of the slots has one among them.
+/// Markers for each node of a Cluster: a node with a third of the slots is almost sure to serve one of them.
 const MARKERS_ASKED: u32 = 64;
 
 impl Builder {
@@ -88,7 +88,7 @@ impl Builder {
                 (Servers::Fixed(readable), all.len())
             }
             Candidates::Cluster(seeds) => (Servers::Cluster(seeds.clone()), 1),
-            // As the Sentinels are met, so is the server.
+            // The server is dialled with the same settings as the Sentinels.
             Candidates::Service(watched) => (Servers::Fixed(watched.endpoints().to_vec()), 1),
         };
         let in_cluster = matches!(candidates, Candidates::Cluster(_));
@@ -136,7 +136,7 @@ impl Builder {
         settings
     }
 
-    /// Where servers have keys by their slots, some of them are in a slot of each.
+    /// Markers in different slots, so that each node of a Cluster serves some.
     fn markers(&self, in_cluster: bool) -> Box<[Key]> {
         let prefix = &self.defaults.prefix;
         let count = if is_tagged(prefix) { 1 } else { MARKERS_ASKED };
@@ -147,7 +147,7 @@ impl Builder {
         }
     }
 
-    /// What the URLs lead to; a wrong one keeps the others from nothing.
+    /// What the URLs lead to; a wrong URL does not keep the others from being examined.
     fn candidates(&self) -> Candidates {
         if self.urls.len() == 1 {
             return match self.servers() {

@@ -1,4 +1,4 @@
-//! From settings to a machine that is driven.
+//! From settings to a machine with a driver.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{clock, driver};
 const TURNS: &[u8] = b"leasehold:turn";
 
 impl Builder {
-    /// The front of a locker, once this number of servers serve.
+    /// The front of a locker, once enough servers serve: `least` of the quorum.
     pub(super) async fn front(&self, least: fn(Quorum) -> usize) -> Result<Front, Error> {
         let mut targets = self.servers()?;
         let (machine, servers, quorum) = self.machine(&mut targets)?;
@@ -43,11 +43,11 @@ impl Builder {
         Ok(front)
     }
 
-    /// The same at once, whether any server serves or not.
+    /// The front of a locker at once, whether any server serves or not.
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for invalid settings.
     pub(super) fn front_at_once(&self) -> Result<Front, Error> {
         let mut targets = self.servers()?;
         if !matches!(targets, Targets::Fixed(_)) {

@@ -1,4 +1,4 @@
-//! From settings to a machine, and where its servers are.
+//! From settings to a machine, and to the addresses of its servers.
 
 use std::mem::take;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
@@ -37,7 +37,7 @@ use crate::policy::Quorum;
 use crate::policy::fitness::Rules;
 use crate::scripts;
 
-/// From the sending of a command to the last time at which a server may run it.
+/// The longest time from sending a command until a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
 
 impl Builder {
@@ -49,7 +49,7 @@ impl Builder {
     /// of credentials, a connector and an observer.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
-        // Before the error for a missing feature, which would not help.
+        // Checked before the missing feature, whose error would not help.
         let has_scheme = |url: &str, kind| {
             let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
             scheme.is_some_and(|scheme| scheme.ends_with(kind))
@@ -80,7 +80,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for invalid settings.
     pub(super) fn machine(
         &self,
         targets: &mut Targets,
@@ -95,9 +95,9 @@ impl Builder {
         self.check_scriptless(matches!(targets, Targets::Cluster(_)), false)?;
         let endpoints = match targets {
             Targets::Fixed(endpoints) => take(endpoints),
-            // Its master is to be found.
+            // The template; its master is to be found.
             Targets::Service(watched) => vec![watched.template().clone()],
-            // Its masters are.
+            // The seeds; the masters are to be found.
             Targets::Cluster(seeds) => seeds.endpoints().to_vec(),
         };
         #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "they stay"))]

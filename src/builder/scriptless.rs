@@ -4,14 +4,14 @@ use super::Builder;
 use crate::error::Error;
 
 impl Builder {
-    /// Acquires, renews and releases locks without scripts, on servers that have no Lua but compare in `SET`: Redis 8.4 or
-    /// later, Valkey 8.1 or later. On a server without `SET .. IFEQ` the first request is refused, and the error
-    /// says so. By default locks are taken by scripts.
+    /// Acquires, renews and releases locks without scripts, on servers that have no Lua but compare in `SET`: Redis 8.4
+    /// or later, Valkey 8.1 or later. On a server without `SET .. IFEQ` the first request is refused, and the error
+    /// says so. By default scripts acquire locks.
     ///
-    /// Exclusion, the end of a lease and fencing tokens are the same as with scripts, and clients of both kinds exclude one
-    /// another. Off by default, because there is no queue: a waiter is told by the
-    /// server when the lock is free, asks again, and may be overtaken. A lock with a token takes two round trips instead
-    /// of one, the first of a connection three, and leases are renewed one by one.
+    /// Exclusion, the end of a lease and fencing tokens are the same as with scripts, and clients of both kinds exclude
+    /// one another. Off by default, because there is no queue: the server pushes to a waiter when the lock is free; the
+    /// waiter requests it again, and may be overtaken. A lock with a token takes two round trips instead of one, the
+    /// first of a connection three, and leases are renewed one by one.
     ///
     /// This is for [`Locker::lock`](crate::Locker::lock), [`try_lock`](crate::Locker::try_lock) and `lock_any`, with or
     /// without fencing, and for a guard's renewal, `extend`, `release` and `replicated`. All other requests, and
@@ -36,7 +36,7 @@ impl Builder {
 
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse) for what takes scripts, where there are to be none.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for settings that need scripts, if scripts are off.
     pub(super) fn check_scriptless(
         &self,
         is_cluster: bool,

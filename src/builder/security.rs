@@ -8,8 +8,8 @@ use crate::net::tls::Tls;
 #[cfg(feature = "tls")]
 use crate::net::transport::Address;
 
-/// None if no server uses TLS. A caller that asks for TLS gets it everywhere, or an error: never
-/// an unencrypted connection.
+/// None if no server uses TLS. A setting of TLS applies to every server, or is an error: there is never an unencrypted
+/// connection beside it.
 #[cfg(feature = "tls")]
 pub(super) fn client(tls: Option<&Tls>, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
     let plain = endpoints.iter().find(|endpoint| !endpoint.tls);

@@ -147,11 +147,11 @@ impl Builder {
     /// once. Off by default.
     ///
     /// A *grace* begins when the first client with this setting meets a new primary, or a restarted one, and lasts for
-    /// [`Builder::max_ttl`], three seconds at least. In a grace a request that waits goes on waiting, and one that
-    /// does not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to ask again. Renewed
-    /// leases are kept, also if the new primary lacks them, provided that their holder reaches it
-    /// before they end. All clients have to set this, with the same longest TTL and key prefix. The rows "A failover with
-    /// a grace" of [`guide::guarantees`](crate::guide::guarantees) have the exceptions.
+    /// [`Builder::max_ttl`], three seconds at least. In a grace a request that waits goes on waiting, and one that does
+    /// not ends with [`Unavailable`](crate::ErrorKind::Unavailable), whose text says when to try again. Renewed leases
+    /// are kept, also if the new primary lacks them, provided that their holder reaches it before they end. All clients
+    /// have to set this, with the same longest TTL and key prefix. The rows "A failover with a grace" of
+    /// [`guide::guarantees`](crate::guide::guarantees) have the exceptions.
     ///
     /// A request over a connection that was silent for half a second costs one more round trip: the server is asked
     /// whether it is still the same primary. If a server refuses `INFO` or `TIME` to scripts, nothing is granted.
@@ -181,8 +181,8 @@ impl Builder {
         self
     }
 
-    /// Sets how to meet servers with `rediss://` URLs: [`Tls::new`] by default. With this setting a URL
-    /// without TLS is refused.
+    /// Sets the TLS of servers with `rediss://` URLs: [`Tls::new`] by default. With this setting a URL without TLS is
+    /// refused.
     ///
     /// # Examples
     ///
@@ -208,9 +208,9 @@ impl Builder {
     /// from here. A Cluster with `cluster-announce-ip` and `-port`, and a service with `replica-announce-ip`, need
     /// no `map`.
     ///
-    /// `map` is called before each dial. It must not block or panic, and gives the same for the same server: the
-    /// library tells servers apart by what they call each other. Over TLS, a certificate has to be for the host that
-    /// `map` gives. Servers of `redis://` URLs are where their URLs say.
+    /// `map` is called before each dial. It must not block or panic, and must return the same address for the same
+    /// server: the library tells servers apart by the addresses that they announce. Over TLS, a certificate has to be
+    /// for the host that `map` returns. Servers of `redis://` URLs are where their URLs say.
     ///
     /// # Examples
     ///
@@ -370,8 +370,8 @@ impl Builder {
         self
     }
 
-    /// Sets the minimum validity that a granted lease must have left, for requests that set none: a
-    /// tenth of the TTL by default. A grant with less left is given back.
+    /// Sets the minimum validity that a granted lease must have left, for requests that set none: a tenth of the TTL by
+    /// default. A grant with less left is released.
     ///
     /// # Examples
     ///

@@ -49,7 +49,7 @@ impl Builder {
         self
     }
 
-    /// A caller that gives a connector has it used everywhere or gets an error: never a connection beside it.
+    /// With a connector every connection uses it, or there is an error: never a connection beside it.
     #[cfg(unix)]
     pub(super) fn check_connector(&self, endpoint: &Endpoint) -> Result<(), Error> {
         match (&self.connector, &endpoint.address) {

@@ -1,7 +1,7 @@
-//! A clock that tests move: from a program's first in-memory server on, tokio's clock is the library's.
+//! A clock for tests to move: from a program's first in-memory server on, the library uses tokio's clock.
 //!
-//! Each runtime has a clock of its own, which a test may pause. The library's clock goes on where it was,
-//! so that leases from before the switch keep their deadlines.
+//! Each runtime has a clock of its own, which a test may pause. The switch does not change the time, so that leases
+//! from before it keep their deadlines.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::policy::Moment;
 
 static ORIGIN: OnceLock<Origin> = OnceLock::new();
 
-/// What all clocks showed at the switch.
+/// All clocks at the switch.
 pub(super) struct Origin {
     pub(super) instant: Instant,
     pub(super) moment: Moment,
@@ -36,10 +36,10 @@ pub(super) fn wall_micros(now: impl FnOnce() -> Instant) -> Option<u64> {
 }
 
 impl Origin {
-    /// What a clock shows at `now` that showed `shown` at the switch, in its units.
+    /// The time at `now` of a clock that showed `shown` at the switch, in its units.
     fn shifted(&self, shown: u64, now: Instant, in_units: impl Fn(Duration) -> u128) -> u64 {
         let span = |span| u64::try_from(in_units(span)).unwrap_or(u64::MAX);
-        // A runtime that was paused before the switch may be behind it.
+        // A runtime that was paused before the switch may show an earlier time.
         let ahead = span(now.saturating_duration_since(self.instant));
         let behind = span(self.instant.saturating_duration_since(now));
         shown.saturating_add(ahead).saturating_sub(behind)

@@ -1,35 +1,34 @@
-//! Ids for owners, of which the kernel draws only some.
+//! Ids of owners, few of which are read from the kernel.
 //!
-//! To draw an id takes longer than all else that a pair does in its own thread. So the kernel draws one for
-//! all attempts of a thread within a millisecond, and each attempt adds what no other has: its number and
-//! the time.
+//! Reading random bits takes longer than all else that an acquire and its release do in their thread. So all attempts
+//! of a thread within a millisecond share random bits, and each adds a unique part: its number and the time.
 //!
-//! Two copies of a running machine, or of a process that forked, both have what was drawn before. They
-//! give the same id only where both read the same nanosecond for the same number, within the millisecond in
-//! which the copy was made. That copy was made of attempts in flight too, whose ids both copies have
-//! whatever draws them. A machine that was copied while it rested has drawn nothing that would still serve.
+//! Two copies of a running machine, or of a process that forked, share the bits that were read before. They make the
+//! same id only if both read the same nanosecond for the same number, within the millisecond of the copy. Such a copy
+//! would also share the ids of attempts in flight, however ids are made. A machine that was idle when it was copied has
+//! no bits that are still fresh.
 
 use std::time::Duration;
 
 use crate::policy::Moment;
 
-/// Maximum age of what was drawn.
+/// Maximum age of random bits.
 const FRESH: Duration = Duration::from_millis(1);
 
-/// What one thread gives to its owners.
+/// The ids of one thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owners {
     drawn: u128,
     drawn_at: Moment,
-    /// Ids made of what was drawn.
+    /// Number of ids made from these bits.
     given: u64,
 }
 
 impl Owners {
-    /// Draws before it gives anything.
+    /// Reads random bits before its first id.
     pub(super) const NONE: Self = Self { drawn: 0, drawn_at: Moment::from_nanos(0), given: 0 };
 
-    /// Another id, at `now`; what `draw` draws is random.
+    /// A new id at `now`; `draw` reads random bits.
     #[inline]
     pub(super) fn next(&mut self, now: Moment, draw: impl FnOnce() -> u128) -> u128 {
         let is_fresh = self.drawn_at <= now && now.since(self.drawn_at) <= FRESH;

@@ -1,7 +1,7 @@
-//! Clients of a simulation: each with clocks of its own, and paused where the simulation says so.
+//! Clients of a simulation, each with clocks of its own, which the simulation can pause.
 //!
-//! True time is tokio's paused clock. A task belongs to the client that spawned it, and reads that
-//! one's clocks; randomness is from one seed for all.
+//! True time is tokio's paused clock. A task belongs to the client that spawned it, and reads that client's clocks; all
+//! randomness is from one seed.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -24,11 +24,11 @@ thread_local! {
     static RANDOM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// This thread's clocks and randomness are a simulation's until this is dropped.
+/// Makes this thread's clocks and randomness those of a simulation, until it is dropped.
 pub(crate) struct Simulation(());
 
 impl Simulation {
-    /// Inside of a runtime whose clock is paused.
+    /// To be called inside a runtime whose clock is paused.
     pub(crate) fn begin(seed: u64) -> Self {
         ORIGIN.set(Some(true_time()));
         RANDOM.set(Some(seed));
@@ -48,7 +48,7 @@ pub(crate) fn elapsed() -> Duration {
     true_time() - ORIGIN.get().unwrap_or_default()
 }
 
-/// A wall clock that is right, in microseconds.
+/// A correct wall clock, in microseconds.
 pub(crate) fn true_wall() -> i64 {
     WALL_ORIGIN + i64::try_from(elapsed().as_micros()).expect("a simulation is short")
 }
@@ -65,7 +65,7 @@ pub(super) fn wall_micros() -> Option<u64> {
     Some(u64::try_from(wall).unwrap_or(0))
 }
 
-/// Timers are tokio's, and the client's clock may be faster or slower.
+/// The true time of `span` on the client's clock, which may be faster or slower than tokio's timers.
 pub(super) fn true_span(span: Duration) -> Duration {
     CURRENT.with_borrow(|client| client.as_ref().map_or(span, |client| client.true_span(span)))
 }
@@ -77,7 +77,7 @@ pub(super) fn random_id() -> Option<[u8; 16]> {
     Some(id)
 }
 
-/// An owner's: one for each client, where the library is to use owners again.
+/// An owner's id; one for each client with the mutant that reuses owners.
 pub(super) fn owner_id() -> Option<[u8; 16]> {
     let client = CURRENT.with_borrow(Clone::clone).filter(|_| Mutant::OwnerReused.is_on());
     let reused = client.map(|client| [u8::try_from(client.number).unwrap_or(0); 16]);
@@ -98,12 +98,12 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).expect("a simulation is short")
 }
 
-/// One process of its own, as far as clocks go.
+/// A process with clocks of its own.
 pub(crate) struct Client {
     pub(crate) number: usize,
-    /// What its clocks showed when the simulation began.
+    /// Its clocks' time when the simulation began.
     booted_before: Duration,
-    /// How much faster than true time its clocks run, in millionths.
+    /// How much faster than true time its clocks are, in millionths.
     drift_ppm: i64,
     wall_ahead_micros: AtomicI64,
     pause: Mutex<Pause>,
@@ -113,7 +113,7 @@ pub(crate) struct Client {
 struct Pause {
     is_paused: bool,
     since: Duration,
-    /// What a clock that stops in suspension does not count.
+    /// The time that a clock without suspension leaves out.
     total: Duration,
     parked: Vec<Waker>,
 }
@@ -124,12 +124,12 @@ impl Client {
         Arc::new(Self { number, booted_before, drift_ppm, wall_ahead_micros, pause })
     }
 
-    /// Whose task this is.
+    /// The client of the current task.
     pub(crate) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Its clock that counts suspension.
+    /// Its clock, suspension included.
     pub(crate) fn now(&self) -> Moment {
         let span = nanos(elapsed());
         let drift = i64::try_from(span / 1_000_000).expect("it is short") * self.drift_ppm;
@@ -138,7 +138,7 @@ impl Client {
         )
     }
 
-    /// What the library is shown of its clock.
+    /// The clock as the library sees it.
     fn shown(&self) -> Moment {
         let now = self.now().as_nanos();
         if Mutant::WallClockDeadline.is_on() {
@@ -151,7 +151,7 @@ impl Client {
         Moment::from_nanos(now)
     }
 
-    /// How long `span` of its clock is in truth, and no less: what is waited for would not come otherwise.
+    /// The true time of `span` on its clock, rounded up, so that a timer never rings early.
     pub(crate) fn true_span(&self, span: Duration) -> Duration {
         let rate = u128::from(1_000_000_u64.saturating_add_signed(self.drift_ppm));
         let truth = (span.as_nanos().saturating_mul(1_000_000)).div_ceil(rate);
@@ -170,12 +170,12 @@ impl Client {
         self.pause().is_paused
     }
 
-    /// How long it has stood still in all.
+    /// The total time of its pauses.
     pub(crate) fn stood_still(&self) -> Duration {
         self.pause().total
     }
 
-    /// None of its tasks goes on until it is resumed.
+    /// Pauses all its tasks until [`Client::resume`].
     pub(crate) fn stop(&self) {
         let mut pause = self.pause();
         (pause.is_paused, pause.since) = (true, elapsed());
@@ -200,7 +200,7 @@ impl Client {
         pause.is_paused
     }
 
-    /// Runs `task` as this client's.
+    /// Runs `task` as one of this client's.
     pub(crate) fn run<F: Future>(self: &Arc<Self>, task: F) -> Owned<F> {
         Owned { client: Some(Arc::clone(self)), task: Some(Box::pin(task)) }
     }
@@ -212,7 +212,7 @@ pub(crate) struct Owned<F> {
     task: Option<Pin<Box<F>>>,
 }
 
-/// Starts a task that belongs to the same process as the present one.
+/// Makes `task` one of the current task's client.
 pub(super) fn owned<F: Future>(task: F) -> Owned<F> {
     Owned { client: CURRENT.with_borrow(Clone::clone), task: Some(Box::pin(task)) }
 }
@@ -247,7 +247,7 @@ impl Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        // A runtime may be dropped with its thread.
+        // A runtime may be dropped together with its thread.
         let _ = CURRENT.try_with(|current| current.replace(self.0.take()));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a node of a cluster listens, as nodes say it to each other and to clients.
+//! The addresses of a Cluster's nodes, as nodes tell each other and clients.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ impl HostPort {
         Self { host: host.into(), port }
     }
 
-    /// Reads what it is shown as.
+    /// Reads an address in the form of its `Display`.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -29,7 +29,7 @@ impl HostPort {
     }
 }
 
-/// As [`Address`] shows it.
+/// As [`Address`].
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Address::from(self).fmt(f)
@@ -42,18 +42,18 @@ impl From<&HostPort> for Address {
     }
 }
 
-/// A host as a node names it.
+/// A host in a node's reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Host(String),
-    /// Nothing, or every address of its machine: the host that the node itself was reached at.
+    /// Empty, or every address of its machine: the host at which the node was reached.
     Responder,
     /// `?`: the node does not know.
     Unknown,
 }
 
 impl Named {
-    /// Reads a host; None where no host can be called so.
+    /// Reads a host; none if the text is no host.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         match text {
             b"" => return Some(Self::Responder),
@@ -66,7 +66,7 @@ impl Named {
         })
     }
 
-    /// The host, where there is one.
+    /// The host, if known.
     pub(super) fn or_responder(self, responder: &HostPort) -> Option<String> {
         match self {
             Self::Host(host) => Some(host),

@@ -9,37 +9,37 @@ use super::host_port::{HostPort, Named};
 use super::redirect::digits;
 use super::slot::SLOTS;
 
-/// In the place of an index: no master that can be reached serves the slot.
+/// Instead of an index: no reachable master serves the slot.
 const NOBODY: u16 = u16::MAX;
-/// Maximum nodes of a Cluster, by its specification: of a longer list the others are not kept.
+/// Maximum nodes of a Cluster, by its specification: further nodes of a list are dropped.
 const NODES_MAX: usize = 1000;
 
-/// Which master serves which slot. Never without any; slots without a master are possible.
+/// Which master serves which slot. At least one slot has a master.
 #[derive(Clone)]
 pub struct Map {
     /// For each slot an index of `masters`, or [`NOBODY`].
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
-    /// The ids of all nodes, as [`nodes_of`] reads them.
+    /// The ids of all nodes, read by [`nodes_of`].
     pub(crate) nodes: Vec<[u8; 40]>,
 }
 
-/// Why a reply gives no map.
+/// Why a reply has no map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadMap {
-    /// Something is missing or of the wrong type.
+    /// A part is missing or of the wrong type.
     #[error(
         "the node's answer to CLUSTER SLOTS has a malformed {0}: give the addresses of the Cluster's \
          own nodes, not of a proxy"
     )]
     Malformed(&'static str),
-    /// The same slot twice.
+    /// Two masters for the same slot.
     #[error(
         "the node's answer to CLUSTER SLOTS gives slot {0} to two masters: run redis-cli --cluster \
          check"
     )]
     Overlap(u16),
-    /// A node says this while it knows no other.
+    /// The reply of a node that knows no other.
     #[error(
         "the node has no slots and knows no master that has any: give the Cluster its slots \
          (redis-cli --cluster create), make the node a part of it (redis-cli --cluster add-node), or \
@@ -53,7 +53,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer.
+    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
         let mut map = MapBuilder::default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
@@ -70,24 +70,24 @@ impl Map {
         map.finish(nodes_of(reply).unwrap_or_default())
     }
 
-    /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
+    /// The index in [`Map::masters`] of the master that serves a slot, if any.
     pub fn owner_of(&self, slot: u16) -> Option<usize> {
         let owner = *self.owners.get(usize::from(slot))?;
         (owner != NOBODY).then_some(owner.into())
     }
 
-    /// The masters, each once.
+    /// The masters, without duplicates.
     pub fn masters(&self) -> &[HostPort] {
         &self.masters
     }
 
-    /// How many slots have a master.
+    /// The number of slots with a master.
     pub fn covered(&self) -> usize {
         self.owners.iter().filter(|owner| **owner != NOBODY).count()
     }
 }
 
-/// All of it would be unreadable.
+/// A summary, as the whole map would be unreadable.
 impl fmt::Debug for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Map({} slots of {} masters)", self.covered(), self.masters.len())
@@ -97,7 +97,7 @@ impl fmt::Debug for Map {
 struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
-    /// Indices of `masters`, in the order of hosts and ports.
+    /// Indices of `masters`, sorted by host and port.
     sorted: Vec<u16>,
 }
 
@@ -119,7 +119,7 @@ impl MapBuilder {
         let first = number(first).ok_or(malformed)?;
         let last = number(last).ok_or(malformed)?;
         let slots = usize::from(first)..=usize::from(last);
-        // Each master that is kept costs a slot, so there are never more.
+        // Each new master takes at least one slot, so masters never outnumber slots.
         let range = self.owners.get(slots).filter(|range| !range.is_empty()).ok_or(malformed)?;
         let Some(master) = master else {
             return Ok(());
@@ -157,9 +157,9 @@ fn index_of(index: usize) -> u16 {
     u16::try_from(index).expect("there are at most as many masters as slots")
 }
 
-/// What a node says of itself in its answer to `CLUSTER NODES`: its epoch and slots, which differ once a slot has come or
-/// gone, and how many slots these are. Nothing while one of them moves.
-// A slot that comes makes the node's epoch the largest of all: to go back, it makes another's larger still.
+/// A node's line of itself in `CLUSTER NODES`: its epoch and slots, which change when it gets or loses a slot, and the
+/// number of slots. None while one of them moves.
+// A node that gets a slot has the largest epoch of all; if the slot moves back, another node's is larger still.
 #[cfg(feature = "inspect")]
 pub(crate) fn served_by(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let is_space = u8::is_ascii_whitespace;
@@ -178,7 +178,7 @@ pub(crate) fn served_by(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     Some(([&[*epoch], slots].concat().join(&b' '), count))
 }
 
-/// The ids of the nodes in a reply to `CLUSTER SLOTS`; nothing where they have none, or it is no list.
+/// The ids of the nodes in a reply to `CLUSTER SLOTS`; none if it has no ids or is no list.
 pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     let ranges = list(reply)?;
     let mut ids = Vec::new();
@@ -191,8 +191,8 @@ pub(crate) fn nodes_of(reply: &Frame) -> Option<Vec<[u8; 40]>> {
     (ranges.is_empty() || !ids.is_empty()).then_some(ids)
 }
 
-/// Where a node listens; none where it has no port. One whose name is not known is at its address, where that is said, or
-/// else at the host that answered.
+/// A node's address; none without a port. A node of unknown name has the address in its details if there is one, and
+/// else the host that replied.
 fn place(
     host: &Frame,
     ip: Option<&Frame>,
@@ -215,7 +215,7 @@ fn place(
     Ok(host.map(|host| HostPort { host, port }))
 }
 
-/// A number as such, or in digits.
+/// An integer, or a text of digits.
 fn number(frame: &Frame) -> Option<u16> {
     match frame.as_integer() {
         Some(number) => u16::try_from(number).ok(),

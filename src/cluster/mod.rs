@@ -1,4 +1,4 @@
-//! A Redis Cluster as its nodes tell of it: which of them serves which slot, and which slot has which key.
+//! A Redis Cluster, by its nodes' replies: which node serves a slot, and which slot has a key.
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 

@@ -1,31 +1,31 @@
-//! What a node answers where another has the slot.
+//! A node's error reply if another node serves the slot.
 
 use super::host_port::{HostPort, Named};
 use super::slot::SLOTS;
 use crate::policy::number;
 
-/// An answer that names another node. The command did not run.
+/// A reply that names another node. The command did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// What it means.
     pub kind: Kind,
     /// The slot of the command's keys.
     pub slot: u16,
-    /// Where to ask; none where the answering node does not know. It can be the node asked.
+    /// The node to send the command to; none if unknown. It can be the node that replied.
     pub to: Option<HostPort>,
 }
 
 /// What a redirect means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The slot is another node's from now on.
+    /// The slot is served by another node from now on.
     Moved,
-    /// This once, and behind an `ASKING`: the slot is on its way there.
+    /// For this command alone, behind an `ASKING`: the slot is moving there.
     Ask,
 }
 
 impl Redirect {
-    /// Reads the text of an error that `asked` gave, without its `-`; none where it is no redirect.
+    /// Reads an error text of the node `asked`, without its `-`; none if it is no redirect.
     pub fn parse(text: &[u8], asked: &HostPort) -> Option<Self> {
         let mut words = text.split(|&byte| byte == b' ');
         let kind = match words.next()? {
@@ -35,7 +35,7 @@ impl Redirect {
         };
         let slot = digits(words.next()?).filter(|slot| usize::from(*slot) < SLOTS)?;
         let place = words.next().filter(|_| words.next().is_none())?;
-        // The last: an IPv6 address has colons of its own, and may come without brackets.
+        // The last colon: an IPv6 address has colons too, and may be without brackets.
         let colon = place.iter().rposition(|&byte| byte == b':')?;
         let port = digits(&place[colon + 1..]).filter(|port| *port != 0)?;
         let host = Named::read(&place[..colon])?.or_responder(asked);

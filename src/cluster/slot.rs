@@ -1,6 +1,6 @@
-//! Which of a cluster's slots a key is in.
+//! From a key to its slot in a Cluster.
 
-/// How many slots a cluster has.
+/// Number of slots of a Cluster.
 pub const SLOTS: usize = 16_384;
 
 /// The slot of a key: the CRC16 (XMODEM) of its hash tag, or of all of it, modulo [`SLOTS`].
@@ -8,7 +8,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16::State::<crc16::XMODEM>::calculate(hashed_part(key)) & 0x3FFF
 }
 
-/// What stands between the first `{` and the next `}` if that is not empty, else the whole key.
+/// The text between the first `{` and the next `}` if not empty, else the whole key.
 fn hashed_part(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|&byte| byte == b'{') else {
         return key;

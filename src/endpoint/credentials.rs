@@ -8,7 +8,7 @@ use std::time::Duration;
 #[cfg(any(test, feature = "credentials"))]
 use self::provider::Provider;
 
-/// A user and a password, as a provider of credentials gives them:
+/// A user and a password, as a provider of credentials returns them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
 ///
 /// # Examples
@@ -23,7 +23,7 @@ use self::provider::Provider;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// None is the server's default user.
+    /// None for the server's default user.
     pub(crate) user: Option<String>,
     pub(crate) password: Secret,
     pub(crate) valid_for: Option<Duration>,
@@ -84,18 +84,18 @@ impl fmt::Display for Secret {
 pub enum Login {
     /// The same at each connection.
     Fixed(Credentials),
-    /// Asked for at each connection.
+    /// Requested at each connection.
     #[cfg(any(test, feature = "credentials"))]
     Provided(Provider),
 }
 
 impl Login {
-    /// The user's name, where it is known beforehand.
+    /// The user's name, if known before connecting.
     pub(super) fn user(&self) -> Option<&str> {
         self.fixed()?.user.as_deref()
     }
 
-    /// Those that are known beforehand.
+    /// The credentials, if known before connecting.
     pub(crate) fn fixed(&self) -> Option<&Credentials> {
         match self {
             Self::Fixed(credentials) => Some(credentials),
@@ -105,7 +105,7 @@ impl Login {
     }
 }
 
-/// Credentials that the caller has a source of.
+/// Credentials from a source of the caller.
 #[cfg(any(test, feature = "credentials"))]
 pub(crate) mod provider {
     use std::borrow::Cow;
@@ -121,7 +121,7 @@ pub(crate) mod provider {
     use crate::race::{caught, timeout};
 
     impl Login {
-        /// The credentials for `server`; a provider is given no more than this time.
+        /// The credentials for `server`, for which a provider has at most `within`.
         ///
         /// # Errors
         ///
@@ -158,7 +158,7 @@ pub(crate) mod provider {
             let provide = Arc::new(provide);
             let provide = move |server, within| {
                 let provide = Arc::clone(&provide);
-                // It is called when it is polled: what it does by itself may panic, too.
+                // Called inside the future, so that its own panic is caught too.
                 let asked = async move { provide(server).await.map_err(|error| error.to_string()) };
                 guarded(Box::pin(asked), within)
             };
@@ -174,7 +174,7 @@ pub(crate) mod provider {
         }
     }
 
-    /// What a provider answers within this time.
+    /// Waits for a provider's answer, at most this time.
     fn guarded(
         asked: BoxFuture<'static, Result<Credentials, String>>,
         within: Duration,
@@ -190,7 +190,7 @@ pub(crate) mod provider {
         })
     }
 
-    /// Two are the same where one is a copy of the other.
+    /// Clones of one provider are equal.
     impl PartialEq for Provider {
         fn eq(&self, other: &Self) -> bool {
             Arc::ptr_eq(&self.provide, &other.provide)

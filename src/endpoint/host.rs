@@ -1,14 +1,13 @@
-//! Hosts, as servers name each other: what they say is shown and connected to, so it has to be one.
+//! Reads hosts that servers name: a host is shown and dialled, so its text has to be valid.
 
 use std::net::Ipv6Addr;
 
 use crate::policy::parts::{has, parted};
 
-/// The longest name that the domain name system has.
+/// Maximum bytes of a domain name.
 const HOST_BYTES_MAX: usize = 255;
 
-/// The host, an IPv6 address without the brackets that it may stand in; none where no host can be
-/// called so.
+/// The host, an IPv6 address without its brackets; none if the text is no host.
 pub(crate) fn read(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= HOST_BYTES_MAX)?;
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
@@ -22,7 +21,7 @@ pub(crate) fn read(text: &[u8]) -> Option<String> {
     is_host.then(|| host.to_owned())
 }
 
-/// An address on one link only has the link's name behind a `%`.
+/// A link-local address may have a zone behind a `%`.
 fn is_ipv6(host: &str) -> bool {
     let (address, zone) = parted(host, "%").unwrap_or((host, "0"));
     let is_of_zone = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);

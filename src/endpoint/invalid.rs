@@ -17,22 +17,22 @@ pub enum InvalidEndpoint {
     /// No `://`.
     #[error("the URL has no scheme: it should begin with {}", SCHEMES)]
     MissingScheme,
-    /// A scheme that no server of ours is reached by.
+    /// A scheme of no supported server.
     #[error("the URL's scheme {0}:// is unknown: it should be {schemes}", schemes = SCHEMES)]
     UnknownScheme(String),
     /// A scheme of servers that this build leaves out.
     #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
     #[error("the URL leads to {what}: build leasehold with the feature `{feature}`")]
     LeftOut {
-        /// The party that the address leads to.
+        /// The kind of server.
         what: &'static str,
-        /// Which has to be on.
+        /// The feature to turn on.
         feature: &'static str,
     },
-    /// As before, where what stands in the scheme's place may be something else altogether.
+    /// Text before `://` that is no scheme, and may be a secret.
     #[error("the URL's scheme is malformed: it should be {}", SCHEMES)]
     MalformedScheme,
-    /// `redis+unix://` where there are no Unix sockets.
+    /// A Unix socket on a system without them.
     #[cfg(not(unix))]
     #[error("redis+unix:// needs Unix sockets, which this system lacks: use redis://")]
     UnixUnsupported,
@@ -84,7 +84,7 @@ pub enum InvalidEndpoint {
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     #[error("the URL's list has the same host and port more than once: name each only once")]
     HostTwice,
-    /// An `@` or a comma in what stands before a list.
+    /// An `@` or a comma in the login before a list of hosts.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     #[error(
         "the URL's user and password stand once, before the list of hosts, as in \
@@ -112,20 +112,20 @@ pub enum InvalidEndpoint {
     /// Two databases.
     #[error("the URL names a database more than once: write /2 or ?db=2, not both")]
     DatabaseTwice,
-    /// A parameter that other clients have.
+    /// A parameter of other clients.
     #[error("the URL has the query parameter {name}: {cure}")]
     Parameter {
         /// The parameter.
         name: &'static str,
-        /// What stands for it here.
+        /// What to write instead.
         cure: &'static str,
     },
-    /// A parameter that is none.
+    /// An unknown parameter.
     #[error(
         "the URL has an unknown query parameter: there are only db, as in ?db=2, and protocol=3"
     )]
     UnknownParameter,
-    /// A Sentinel URL that ends too soon.
+    /// A Sentinel URL without a service.
     #[cfg(feature = "sentinel")]
     #[error("the URL has no service name: write redis-sentinel://host:port,host:port/service")]
     MissingService,
@@ -136,7 +136,7 @@ pub enum InvalidEndpoint {
          and a '/' of the name as %2F"
     )]
     SlashInService,
-    /// A Unix URL that ends too soon.
+    /// A Unix URL without a path.
     #[error("the URL has no socket path: write redis+unix:///path/to/redis.sock")]
     MissingSocketPath,
     /// A Unix URL with two slashes, or a password that holds a slash.
@@ -158,7 +158,7 @@ const TLS: &str =
 const ONE_CONNECTION: &str = "leave it out: one connection to each server carries all commands";
 const LOGIN: &str = "leave it out, and write user:password@ before the host, or :password@";
 
-/// Parameters of other clients, and what stands for each.
+/// Parameters of other clients, and what to write instead.
 const FOREIGN: [(&str, &str); 8] = [
     (
         "timeout connect_timeout connection_timeout socket_timeout socket_connect_timeout dial_timeout read_timeout \
@@ -175,7 +175,7 @@ const FOREIGN: [(&str, &str); 8] = [
 ];
 
 impl InvalidEndpoint {
-    /// What to say of a parameter that is not understood.
+    /// The error for an unknown parameter.
     pub(crate) fn parameter(name: &str) -> Self {
         for (names, cure) in &FOREIGN {
             if let Some(name) = split(names, " ").find(|known| *known == name) {
@@ -185,14 +185,14 @@ impl InvalidEndpoint {
         Self::UnknownParameter
     }
 
-    /// What to say of a scheme that is not supported.
+    /// The error for an unknown scheme.
     pub(super) fn scheme(scheme: &str) -> Self {
         let is_letter =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         match lower(scheme).as_str() {
             #[cfg(not(unix))]
             "redis+unix" | "valkey+unix" | "unix" => Self::UnixUnsupported,
-            // Beyond this syntax it may be a user and password in front of an "://" of their own.
+            // Anything but letters may be a user and password before an "://" of their own.
             name if !name.is_empty() && name.bytes().all(is_letter) => {
                 Self::UnknownScheme(name.to_owned())
             }
@@ -210,7 +210,7 @@ pub enum Part {
     Password,
     /// Of a Unix socket.
     SocketPath,
-    /// What Sentinels call the servers that they watch.
+    /// The Sentinels' name for the service.
     #[cfg(feature = "sentinel")]
     Service,
 }

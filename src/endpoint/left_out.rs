@@ -1,11 +1,11 @@
-//! URLs that nobody can give without a feature: of a Cluster, and of a service that Sentinels watch.
+//! URLs of a Cluster or a service, without the feature for it.
 
 use std::fmt;
 
 use super::pieces::Pieces;
 use super::{Endpoint, InvalidEndpoint};
 
-/// There are none.
+/// Has no values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeftOut<const IS_CLUSTER: bool> {}
 

@@ -1,4 +1,4 @@
-//! Where servers are reached that announce other addresses: behind NAT, or in containers.
+//! Maps announced addresses to those to dial: behind NAT, or in containers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::net::transport::Address;
 
 type Map = dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync;
 
-/// What the caller says of each address; nothing, where it says nothing.
+/// The caller's function, if any.
 #[derive(Clone, Default)]
 pub(crate) struct Mapped(Option<Arc<Map>>);
 
@@ -17,7 +17,7 @@ impl Mapped {
         Self(Some(Arc::new(map)))
     }
 
-    /// Where this one is reached.
+    /// The address to dial for an announced one.
     pub(crate) fn reach(&self, address: Address) -> Address {
         match (&self.0, &address) {
             (Some(map), Address::Tcp { host, port }) => match map(host, *port) {

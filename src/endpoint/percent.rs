@@ -2,7 +2,7 @@
 
 use super::{InvalidEndpoint, Part};
 
-/// Decodes to bytes; `part` is named in the error.
+/// Decodes to bytes; the error names `part`.
 pub(super) fn decode(text: &str, part: Part) -> Result<Vec<u8>, InvalidEndpoint> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,4 +1,4 @@
-//! A URL cut at its delimiters, and how each of its parts is read.
+//! Cuts a URL at its delimiters, and reads each of its parts.
 
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 use std::net::Ipv6Addr;
@@ -11,11 +11,11 @@ use crate::net::transport::Address;
 use crate::policy::number;
 use crate::policy::parts::{has, parted, split};
 
-/// What stands behind `://`, cut at its delimiters and not yet judged.
+/// The text behind `://`, cut at its delimiters and not yet checked.
 pub(super) struct Pieces<'a> {
     userinfo: Option<&'a str>,
     hosts: &'a str,
-    /// Empty, or from the first slash on.
+    /// Empty, or the text from the first slash on.
     path: &'a str,
     query: Option<&'a str>,
 }
@@ -24,8 +24,8 @@ impl<'a> Pieces<'a> {
     pub(super) fn split(rest: &'a str) -> Result<Self, InvalidEndpoint> {
         let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(authority_end);
-        // An '@' here most likely ends a password that holds a '/', a '?' or a '#'. To go on would
-        // take the password's first half for a host and its second half for a path, and show both.
+        // An '@' here most likely ends a password with a '/', '?' or '#' in it. Reading on would take the password's
+        // halves for a host and a path, and show both.
         if has(tail, "@") {
             return Err(InvalidEndpoint::UnencodedDelimiter);
         }
@@ -43,7 +43,7 @@ impl<'a> Pieces<'a> {
         Ok(Self { userinfo, hosts, path, query })
     }
 
-    /// The only host.
+    /// The host, if there is exactly one.
     pub(super) fn address(&self, default_port: u16) -> Result<Address, InvalidEndpoint> {
         if has(self.hosts, ",") {
             return Err(InvalidEndpoint::UnexpectedList);
@@ -51,7 +51,7 @@ impl<'a> Pieces<'a> {
         parse_address(self.hosts, default_port)
     }
 
-    /// One host or several, all different, with what else the URL says of each.
+    /// The hosts of the list, at least one and all different, each with the URL's settings.
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(super) fn endpoints(
         &self,
@@ -67,7 +67,7 @@ impl<'a> Pieces<'a> {
 
     #[cfg(any(feature = "cluster", feature = "sentinel"))]
     fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
-        // In "h1:1,u:pw@h2" all before the '@' would be taken for a login, and a host be lost.
+        // In "h1:1,u:pw@h2" all before the '@' would be a login, and a host would be lost.
         if self.userinfo.is_some_and(|it| has(it, "@") || has(it, ",")) {
             return Err(InvalidEndpoint::AmbiguousLogin);
         }
@@ -118,13 +118,13 @@ impl<'a> Pieces<'a> {
         percent::decode_text(name, Part::Service)
     }
 
-    // Compiled once, where several kinds of URLs are read.
+    // Never inlined: several kinds of URLs use it.
     #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn credentials(&self) -> Result<Option<Credentials>, InvalidEndpoint> {
         let Some(userinfo) = self.userinfo else {
             return Ok(None);
         };
-        // Where a variable was not filled in, saying so is better than a login that fails.
+        // An empty password may be a variable that was not filled in: an error here is clearer than a failed login.
         let (user, password) = match parted(userinfo, ":") {
             None | Some((_, "")) => return Err(InvalidEndpoint::MissingPassword),
             Some(both) => both,
@@ -135,11 +135,11 @@ impl<'a> Pieces<'a> {
         Ok(Some(Credentials { user, password, valid_for: None }))
     }
 
-    /// From the path or the query.
+    /// The database in the path or the query.
     #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn database(&self) -> Result<u32, InvalidEndpoint> {
         let path = self.path.strip_prefix('/').unwrap_or_default();
-        // Some write a slash behind it.
+        // A slash may follow the number.
         let from_path = match path.strip_suffix('/').unwrap_or(path) {
             "" => None,
             number => Some(parse_database(number)?),
@@ -150,7 +150,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Where the path is something else.
+    /// The database in the query, for URLs whose path is something else.
     #[cfg_attr(any(feature = "cluster", feature = "sentinel"), inline(never))]
     pub(super) fn database_in_query(&self) -> Result<Option<u32>, InvalidEndpoint> {
         let Some(query) = self.query else {
@@ -165,7 +165,7 @@ impl<'a> Pieces<'a> {
                         return Err(InvalidEndpoint::DatabaseTwice);
                     }
                 }
-                // It is spoken where the server does.
+                // Accepted: the library uses RESP3 if the server does.
                 "protocol" if ["3", "resp3"].contains(&value) => {}
                 name => return Err(InvalidEndpoint::parameter(name)),
             }
@@ -204,7 +204,7 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
     Ok(Address::Tcp { host, port })
 }
 
-/// What stands in brackets. Before a zone the `%` is percent-encoded, where somebody has read RFC 6874.
+/// The host in brackets. RFC 6874 percent-encodes the `%` before a zone.
 fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
     let host = match parted(text, "%25") {
         Some((address, zone)) => format!("{address}%{zone}"),
@@ -214,7 +214,7 @@ fn parse_ipv6(text: &str) -> Result<String, InvalidEndpoint> {
     if is_it { Ok(host) } else { Err(InvalidEndpoint::Ipv6) }
 }
 
-/// Whether both spell the same host and port. Two names of one host stay two: nothing is resolved.
+/// Whether both have the same host and port, as texts: no name is resolved.
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 fn is_same(one: &Address, other: &Address) -> bool {
     match (one, other) {

@@ -11,11 +11,11 @@ const PORT: u16 = 26379;
 /// A service, and the Sentinels that know which server is its master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// At least one.
+    /// Never empty.
     pub(crate) sentinels: Vec<Endpoint>,
-    /// What the Sentinels call the master and its replicas; never empty.
+    /// The Sentinels' name for the master and its replicas; never empty.
     pub(crate) service: String,
-    /// How the service's servers are reached, at whatever address they are.
+    /// How to connect to the service's servers, at whatever address.
     pub(crate) template: Endpoint,
 }
 

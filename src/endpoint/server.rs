@@ -6,15 +6,15 @@ use super::percent;
 use crate::endpoint::credentials::Login;
 use crate::net::transport::Address;
 
-/// Where servers listen that nobody has told otherwise.
+/// The default port.
 pub(super) const PORT: u16 = 6379;
 
-/// One server, and how to be let in.
+/// One server, and how to log in.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where to connect to.
     pub address: Address,
-    /// How to log in; none where the URL has no password, and there is no provider of one.
+    /// The login; none if the URL has no password and there is no provider.
     pub login: Option<Login>,
     /// Which database to select.
     pub database: u32,
@@ -23,7 +23,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Another server, which is met as this one is.
+    /// A server at another address, with the same settings.
     #[inline(never)]
     pub(crate) fn at(&self, address: Address) -> Self {
         let Self { login, database, tls, .. } = self;
@@ -31,7 +31,7 @@ impl Endpoint {
     }
 }
 
-/// Compiled once: a derived one is by each of its callers.
+/// By hand, so that it is compiled once: derived code is inlined into each caller.
 impl Clone for Endpoint {
     #[inline(never)]
     fn clone(&self) -> Self {
@@ -73,7 +73,7 @@ pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> 
     Ok(())
 }
 
-/// A zone can begin with a `25` of its own, so that the `%` before a zone has to be told from one that is encoded.
+/// Writes the `%` of a zone as `%25`, as a zone may itself begin with `25`.
 fn in_url(address: &Address) -> String {
     address.to_string().replace('%', "%25")
 }

@@ -15,11 +15,11 @@ use crate::policy::parts::{lower, parted};
 /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]...][/db]`
 /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]...]/service`
 ///
-/// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; most
-/// clusters have only 0, and those of Valkey 9 what `cluster-databases` says. All but the sockets are reached over TLS where `rediss` stands for `redis`.
-/// `valkey` means what `redis` does in each of these, and `valkeys` what `rediss` does. User,
-/// password, path and service are percent-encoded; an IPv6 address stands in brackets, and its zone behind a `%25`.
-/// Of what other clients' URLs have, `?database=N` and `?protocol=3` are read, and other parameters refused by name.
+/// `?db=N` chooses the database too, and is the only way to for sockets and services; most Clusters have only 0, and
+/// those of Valkey 9 as many as `cluster-databases` says. `rediss` instead of `redis` means TLS, except for sockets.
+/// `valkey` means `redis`, and `valkeys` `rediss`. User, password, path and service are percent-encoded; an IPv6
+/// address stands in brackets, and its zone behind a `%25`. Of other clients' parameters, `?database=N` and
+/// `?protocol=3` are read, and others are refused by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One server.
@@ -66,7 +66,7 @@ impl Target {
 
 #[cfg(all(any(test, fuzzing), feature = "cluster", feature = "sentinel"))]
 impl Target {
-    /// What the URL said.
+    /// The credentials in the URL.
     pub fn credentials(&self) -> Option<&super::Credentials> {
         let endpoint = match self {
             Self::Server(endpoint) => endpoint,
@@ -78,7 +78,7 @@ impl Target {
     }
 }
 
-/// The scheme in lower case, and as Redis's where it is Valkey's name for the same.
+/// The scheme in lower case, with Redis's name instead of Valkey's.
 fn canonical(scheme: &str) -> String {
     let scheme = lower(scheme);
     match scheme.strip_prefix("valkey") {
@@ -87,7 +87,7 @@ fn canonical(scheme: &str) -> String {
     }
 }
 
-/// One server, at the address and with the database that the URL has in their places.
+/// One server, with the URL's address and database.
 fn server(
     pieces: &Pieces<'_>,
     address: Address,

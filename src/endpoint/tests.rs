@@ -39,7 +39,7 @@ fn cluster<const N: usize>(seeds: [Endpoint; N]) -> Target {
     Target::Cluster(Vec::from(seeds).into())
 }
 
-/// Of the service "main".
+/// A target with the service "main".
 fn sentinel<const N: usize>(sentinels: [Endpoint; N]) -> Target {
     let template = Endpoint { login: None, ..sentinels[0].clone() };
     Target::Sentinel(Watched { sentinels: sentinels.into(), service: "main".into(), template })
@@ -49,7 +49,7 @@ fn database(endpoint: Endpoint, database: u32) -> Endpoint {
     Endpoint { database, ..endpoint }
 }
 
-/// The forms that redis-rs #152 and #517 had trouble with are among these.
+/// With the forms that redis-rs #152 and #517 had trouble with.
 #[test]
 fn right_urls_give_their_endpoint() {
     let table = [

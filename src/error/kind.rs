@@ -11,11 +11,11 @@ pub enum ErrorKind {
     /// vote since they restarted. 503 (Service Unavailable), with a
     /// `Retry-After`. No client is known to hold the lock.
     Unavailable,
-    /// The lock was granted with too little validity left, and was given back: 503 (Service
-    /// Unavailable). The servers are slower than the TTL allows: use a longer TTL.
+    /// The lock was granted with too little validity left, and was released: 503 (Service Unavailable). The servers are
+    /// slower than the TTL allows: use a longer TTL.
     TooLate,
-    /// A server and this client do not accept one another: credentials, a right, a certificate. 500
-    /// (Internal Server Error): an operator has to correct the configuration.
+    /// A server and this client do not accept one another: credentials, a right, a certificate. 500 (Internal Server
+    /// Error): an operator has to correct the configuration.
     Auth,
     /// The request is invalid: a name, a TTL, a URL, a key that holds something else. 500 (Internal
     /// Server Error), or 400 (Bad Request) if the caller chose the name. Trying again does not help.

@@ -18,7 +18,7 @@ pub struct ServerReport {
     pub server: String,
     /// Its vote.
     pub vote: Vote,
-    /// From before the first byte of the command was sent until its reply was read. `None` where no reply was read, and
+    /// From before the first byte of the command was sent until its reply was read. `None` if no reply was read, and
     /// for a release or an extension.
     pub round_trip: Option<Duration>,
 }
@@ -87,16 +87,16 @@ pub struct Holder {
     /// How long the lock stays taken after the lease if nobody releases it
     /// ([`LockRequest::lock_delay`](crate::LockRequest::lock_delay)).
     pub lock_delay: Option<Duration>,
-    /// What it shares with others, where the lock is shared ([`Locker::read`](crate::Locker::read),
-    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are one sharer's, and
-    /// `remaining` is until the last share ends, and at most an eighth longer.
+    /// What is shared, if the lock is ([`Locker::read`](crate::Locker::read),
+    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are one sharer's, and `remaining` is
+    /// until the last share ends, and at most an eighth longer.
     pub shared: Option<Shared>,
     /// The holder is a guard of this same locker: see [`Error::is_held_here`](crate::Error::is_held_here).
     pub is_here: bool,
     /// Whether the holder has other servers, or another quorum, than this client. Unless that is a change under way
     /// that [`crate::check_coexistence`] allows, the two do not exclude each other: correct one of them.
     pub other_configuration: bool,
-    /// What it says of its servers and quorum, if it is one of ours.
+    /// The holder's servers and quorum, if its value is one of ours.
     pub(crate) configuration: Configured,
 }
 
@@ -122,14 +122,14 @@ impl fmt::Display for Shared {
     }
 }
 
-/// What a holder's value says of the servers that it was given.
+/// The servers of a holder, by its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Configured {
     /// The value of another library.
     Unknown,
     /// One server.
     Single,
-    /// Several, with this fingerprint.
+    /// Several servers, by this fingerprint.
     Several(Box<str>),
 }
 
@@ -141,7 +141,7 @@ impl Holder {
         self.remaining.zip(self.lock_delay).is_some_and(|(left, delay)| left <= delay)
     }
 
-    /// The holder as a client with this fingerprint of its own sees it.
+    /// The holder, as seen by a client with this fingerprint.
     #[inline(never)]
     pub(crate) fn seen_from(mut self, fingerprint: Option<&str>) -> Self {
         self.other_configuration = match &self.configuration {
@@ -160,13 +160,13 @@ impl Report {
         &self.servers
     }
 
-    /// The holder, as the first server names it that names one.
+    /// The first holder that a server names.
     #[must_use]
     pub fn holder(&self) -> Option<&Holder> {
         self.holders().next()
     }
 
-    /// The holders that the servers named, one per server that named one.
+    /// The holders, one for each server that named one.
     pub fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.servers.iter().filter_map(|server| match &server.vote {
             Vote::Held(holder) => holder.as_ref(),
@@ -191,7 +191,7 @@ impl Report {
         })
     }
 
-    /// What the servers' answers lack for a quorum, in words; nothing to say of a single server.
+    /// What the answers of several servers lack for a quorum, in words; none for a single server.
     pub(crate) fn shortfall(&self) -> Option<String> {
         let all = self.servers.len();
         let refused = |server: &ServerReport| match &server.vote {
@@ -202,7 +202,7 @@ impl Report {
         };
         let is_refused = self.servers.iter().any(refused);
         let gave_none = |server: &&ServerReport| match server.vote {
-            // It may yet vote.
+            // The server may still vote.
             Vote::Pending => !is_refused,
             Vote::Failed { .. } => true,
             _ => false,
@@ -217,7 +217,7 @@ impl Report {
         }
     }
 
-    /// Whether a server gave no usable answer for this reason.
+    /// Whether a server failed with this kind.
     ///
     /// # Examples
     ///
@@ -276,7 +276,7 @@ impl fmt::Display for Vote {
     }
 }
 
-/// The label where there is one, made safe for a terminal: it is somebody else's text.
+/// The label if any, escaped for a terminal: it is another client's text.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shared) = self.shared {

@@ -1,4 +1,4 @@
-//! Every error text that a caller of the library can see, side by side in `tests/texts/errors.txt`.
+//! Every error text for a caller of the library, side by side in `tests/texts/errors.txt`.
 
 use std::io;
 use std::sync::Arc;
@@ -282,7 +282,7 @@ fn faults() -> Vec<String> {
     ]
 }
 
-/// Of another crate, whose new variants are not noticed here.
+/// Errors of another crate, whose new variants go unnoticed here.
 fn decoding() -> Vec<String> {
     use DecodeError as E;
     let limit = 65_536;
@@ -363,7 +363,7 @@ fn misuse() -> Vec<String> {
     all
 }
 
-/// What a builder says before it connects to anything.
+/// Errors of a builder before it connects.
 fn settings() -> Vec<String> {
     let one = || Locker::builder().node("redis://10.0.0.1");
     let never = async |_, _| std::future::pending::<io::Result<tokio::net::TcpStream>>().await;

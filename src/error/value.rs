@@ -1,4 +1,4 @@
-//! The value of a lock's key, shown to people: `machine/ids.rs` has its parts.
+//! The value of a lock's key, read for people: `machine/ids.rs` has its parts.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use crate::policy::number;
 
 /// Hexadecimal digits of 128 random bits.
 pub(crate) const ID_LENGTH: usize = 32;
-/// What stands behind the id: the owner knows [`QUEUED`].
+/// The byte behind the id: the owner supports [`QUEUED`].
 pub(crate) const FORMAT: u8 = b'~';
-/// What stands behind the value of a holder for whose lock somebody waits.
+/// The byte behind the value of a holder for whose lock processes wait.
 pub(crate) const QUEUED: u8 = 0;
 /// The digits of a fingerprint.
 pub(crate) const FINGERPRINT_LENGTH: usize = 8;
 
-/// Longer labels are cut off by nobody, so they are refused.
+/// Maximum bytes of a label; a longer one is refused.
 const LABEL_BYTES_MAX: usize = 256;
 
 pub(crate) fn check_label(label: &str) -> Result<(), String> {
@@ -29,18 +29,18 @@ pub(crate) fn check_label(label: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What an owner's value says beside its id.
+/// The parts of an owner's value beside its id.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mark<'a> {
     pub(crate) lock_delay: Option<Duration>,
     pub(crate) fingerprint: Option<&'a str>,
-    /// In the queue; 0 for none.
+    /// The priority in the queue; 0 for none.
     pub(crate) priority: u8,
     pub(crate) label: Option<&'a str>,
 }
 
 impl Mark<'_> {
-    /// What stands behind the format; none where nothing is said.
+    /// The text behind the format byte; none if there is nothing to write.
     pub(crate) fn text(self) -> Option<String> {
         let Self { lock_delay, fingerprint, priority, label } = self;
         if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
@@ -88,7 +88,7 @@ pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     }
 }
 
-/// The digits behind this mark, if the text begins with it, and what comes behind them.
+/// The digits behind this mark, if the text begins with it, and the rest.
 pub(crate) fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
     match text.strip_prefix(&[mark]) {
         Some(rest) => {
@@ -105,7 +105,7 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The id, what is said beside it, and what is shared, if the value is one of ours.
+/// The id, the other parts and the share, if the value is one of ours.
 pub(crate) fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
     let (limit, behind) = split_number(rest.as_bytes(), b'*');

@@ -1,4 +1,4 @@
-//! What was gathered of one server: facts, and no judgement.
+//! Facts about one server, without judgement.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use leasehold_resp::Frame;
 use crate::net::refusal::ServerError;
 use crate::policy::fitness::MODE_FIELDS;
 
-/// Longer texts of servers are cut for people.
+/// Maximum characters of a server's text shown to people.
 const SHOWN_MAX: usize = 300;
 
-/// What one server said of itself.
+/// The replies of one server.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) is_resp3: bool,
     pub(super) round_trips: Vec<Duration>,
-    /// The reply to HELLO, to which everybody has a right.
+    /// The reply to HELLO, which needs no right.
     pub(super) hello: Fields,
     pub(super) server: Reading<Fields>,
     pub(super) memory: Reading<Fields>,
     pub(super) persistence: Reading<Fields>,
     pub(super) replication: Reading<Fields>,
     pub(super) settings: Reading<Fields>,
-    /// The run of the server that another connection led to.
+    /// The run id on another connection.
     pub(super) other_run: Option<String>,
     pub(super) clock: Reading<ClockReading>,
-    /// What was tried on the scratch key; nothing on a replica.
+    /// The commands tried on the scratch key; none on a replica.
     pub(super) trials: Vec<Tried>,
-    /// What it says of its reign; nothing where primaries have no grace, and on a replica.
+    /// The replies on its reign; none without a grace, and on a replica.
     pub(super) signs: Option<Signs>,
-    /// Why not everything was asked.
+    /// Why not every command was sent.
     pub(super) broken_off: Option<String>,
 }
 
-/// The answer to one question.
+/// The reply to one command.
 #[derive(Debug, Default)]
 pub(super) enum Reading<T> {
     Known(T),
@@ -44,17 +44,17 @@ pub(super) enum Reading<T> {
     Unasked,
 }
 
-/// By how much a server's wall clock is ahead of ours, and how exactly that is known.
+/// How far a server's wall clock is ahead of ours, and the uncertainty of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockReading {
     pub(super) ahead_micros: i64,
     pub(super) within: Duration,
 }
 
-/// What became of one command on the scratch key.
+/// The outcome of one command on the scratch key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tried {
-    /// Without the right to it there are no locks.
+    /// Whether locks need the right to it.
     pub(super) is_essential: bool,
     pub(super) outcome: TrialOutcome,
 }
@@ -62,24 +62,24 @@ pub(super) struct Tried {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TrialOutcome {
     Allowed,
-    /// The right is there. What it comes to another node would say, which has the key's slot.
+    /// The user has the right. Another node has the key's slot, so the command did not run.
     Elsewhere,
     /// The right that the user lacks, in an ACL's words.
     Lacking(String),
-    /// It is allowed, and does not work: the server's words.
+    /// The user has the right, but the command fails: the server's text.
     Failed(String),
     /// The server has no such command.
     Missing(String),
 }
 
-/// What a server says of its reign.
+/// The replies on a server's reign.
 #[derive(Debug)]
 pub(super) struct Signs {
-    /// None where there is none yet, or not among those that were asked for.
+    /// None if there is no marker, or none of those read is this server's.
     pub(super) marker: Reading<Option<String>>,
     /// Whether the marker may be written.
     pub(super) writing: Reading<()>,
-    /// What a script is told of replication.
+    /// INFO on replication, as scripts see it.
     pub(super) in_script: Reading<Fields>,
     /// Its clock, in microseconds.
     pub(super) clock: Option<u64>,
@@ -97,7 +97,7 @@ impl Fields {
         Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// The texts of a map, or of an array that stands for one in RESP2.
+    /// The texts of a map, or of an array of pairs as in RESP2.
     pub(super) fn of_pairs(frame: &Frame) -> Self {
         let text = |frame: &Frame| {
             frame.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
@@ -149,7 +149,7 @@ impl<T> Reading<T> {
 }
 
 impl Facts {
-    /// `master`, or another word; none where neither INFO nor HELLO says.
+    /// `master`, or another word; none if neither INFO nor HELLO says.
     pub(super) fn role(&self) -> Option<&str> {
         self.of_info_or_hello(&self.replication, "role", "role")
     }
@@ -159,31 +159,31 @@ impl Facts {
         self.mode_in_info().or_else(|| self.hello.get("mode"))
     }
 
-    /// Another for each start of a server.
+    /// Changes at each start of a server.
     pub(super) fn run_id(&self) -> Option<&str> {
         self.server.known()?.get("run_id")
     }
 
-    /// Whether it is one of KeyDB's masters that replicate from each other.
+    /// Whether it is one of KeyDB's masters that replicate each other.
     pub(super) fn is_active_replica(&self) -> bool {
         self.role() == Some("active-replica")
     }
 
-    /// INFO's word alone, which is what locks go by.
+    /// The mode by INFO alone, as locks read it.
     pub(super) fn mode_in_info(&self) -> Option<&str> {
         let server = self.server.known()?;
         MODE_FIELDS.into_iter().find_map(|name| server.get(name))
     }
 
-    /// The number that decides what the server can do.
+    /// The `redis_version`, which says what commands it has.
     pub(super) fn version(&self) -> Option<&str> {
         self.of_info_or_hello(&self.server, "redis_version", "version")
     }
 
-    /// What the server calls itself, for people.
+    /// The server's name and version, for people.
     pub(super) fn software(&self) -> Option<String> {
         let in_info = |name| self.server.known().and_then(|fields| fields.get(name));
-        // KeyDB gives its version as Redis's, and has no field for its name.
+        // KeyDB reports Redis's version field, and has no field for its own name.
         let is_keydb = in_info("executable").is_some_and(|path| path.ends_with("keydb-server"));
         let (name, version) = match in_info("valkey_version") {
             Some(version) => ("Valkey", version),
@@ -211,12 +211,12 @@ impl Facts {
     }
 }
 
-/// Text of a server, made safe for a terminal and not too long.
+/// A server's text, escaped for a terminal and cut.
 pub(super) fn shown(text: &str) -> String {
     let mut shown = String::new();
     for character in text.trim().chars().take(SHOWN_MAX) {
         match character {
-            // They are harmless, and what is safe already stays as it is.
+            // Harmless characters, which would else be escaped twice.
             '\'' | '"' | '\\' => shown.push(character),
             other => shown.extend(other.escape_debug()),
         }

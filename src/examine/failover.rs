@@ -5,13 +5,12 @@ use std::time::Duration;
 use super::report::{Check, Finding};
 use crate::policy::{Units, outliving};
 
-/// The setting of a Cluster's nodes that says how long a master is silent before it is replaced.
+/// The setting of a Cluster's nodes for how long a master is silent before it is replaced.
 pub(super) const NODE_TIMEOUT: &str = "cluster-node-timeout";
-/// That of Sentinels.
+/// The same setting of Sentinels.
 pub(super) const DOWN_AFTER: &str = "down-after-milliseconds";
 
-/// What is to be said of leases of `ttl` where, by `setting`, another takes the place of a master
-/// after `silence`.
+/// The finding on leases of `ttl`, if a master is replaced after `silence` by `setting`.
 pub(super) fn failover(setting: &str, silence: Duration, ttl: Duration) -> Finding {
     let least = outliving(silence);
     let reason = format!("a master that is silent for {} is replaced ({setting})", Units(silence));

@@ -1,5 +1,4 @@
-//! Asks one server for the facts. The first question without an answer in time is the last; earlier answers are
-//! kept.
+//! Reads one server's facts. The first command without a reply in time is the last; earlier replies are kept.
 
 use std::time::Duration;
 
@@ -16,44 +15,43 @@ use crate::names::Key;
 use crate::net::fault::Fault;
 use crate::net::refusal::{Code, ServerError};
 
-/// Round trips that are measured: one that was disturbed does not mislead their median.
+/// Number of round trips to measure: their median withstands two disturbed ones.
 const ROUND_TRIPS: usize = 5;
-/// Names of which one is a node's that has a hundredth of the slots, but for one time in 170.
+/// Number of scratch names to try: a node with a hundredth of the slots serves one of them in 169 of 170 cases.
 const SCRATCHES: usize = 512;
-/// What CONFIG is asked for, one by one: servers before Redis 7 take no list.
-/// The last of them where there is a Cluster.
+/// Settings for `CONFIG GET`, one by one, as servers before Redis 7 take no list. The last is for a Cluster.
 const SETTINGS: [&str; 4] = ["appendfsync", "no-appendfsync-on-rewrite", "save", NODE_TIMEOUT];
 
-/// What is asked, and how.
+/// What to ask, and how.
 pub(super) struct Questions<'a> {
     pub(super) scratch: &'a Scratch,
     pub(super) markers: &'a [Key],
     pub(super) in_cluster: bool,
-    /// How long the answer to one write may take.
+    /// The timeout for the replies to one write.
     pub(super) within: Duration,
 }
 
 /// # Cancel safety
 ///
-/// What was written to the scratch key ends by itself.
+/// Values written to the scratch keys expire.
 pub(super) async fn gather(interview: &mut Interview, questions: &Questions<'_>) -> Facts {
     let mut facts = Facts { is_resp3: interview.is_resp3(), ..Facts::default() };
     facts.broken_off = questions.ask_all(interview, &mut facts).await.err();
     facts
 }
 
-/// Which run of a server a connection leads to, if the server says so.
+/// The run id of the server on a connection, if it reports one.
 pub(super) async fn run_id(interview: &mut Interview, questions: &Questions<'_>) -> Option<String> {
     let reply = questions.ask(interview, &[b"INFO", b"server"]).await.ok()?;
     Some(info(&reply).ok()?.known()?.get("run_id")?.to_owned())
 }
 
-/// Why no more is asked.
+/// Why no more commands are sent.
 type Stopped = String;
 
 impl Questions<'_> {
     async fn ask_all(&self, interview: &mut Interview, facts: &mut Facts) -> Result<(), Stopped> {
-        // Any reply is a round trip, an error too. To HELLO everybody has a right.
+        // Any reply is a round trip, also an error. HELLO needs no right.
         let probe: &[&[u8]] = if facts.is_resp3 { &[b"HELLO", b"3"] } else { &[b"PING"] };
         for _ in 0..ROUND_TRIPS {
             let asked_at = clock::now();
@@ -63,7 +61,7 @@ impl Questions<'_> {
         }
         self.ask_what_it_is(interview, facts).await?;
         facts.clock = self.ask_the_time(interview).await?;
-        // A replica refuses writes, or takes them for itself alone.
+        // A replica refuses writes, or keeps them for itself.
         if facts.role().is_none_or(|role| role == "master") {
             let own = self.scratch_of(interview).await?;
             let trials = own.as_ref().unwrap_or(self.scratch).trials(self.in_cluster);
@@ -84,7 +82,7 @@ impl Questions<'_> {
         Ok(())
     }
 
-    /// A scratch lock whose keys this node serves; none where there is no Cluster, or the node serves none of these.
+    /// A scratch lock whose keys this node serves; none without a Cluster, or if the node serves none of those tried.
     async fn scratch_of(&self, interview: &mut Interview) -> Result<Option<Scratch>, Stopped> {
         let count = if self.in_cluster { SCRATCHES } else { 0 };
         let mut scratches = self.scratch.others(count);
@@ -159,7 +157,7 @@ impl Questions<'_> {
         reply.ok_or_else(|| Fault::Unexpected.to_string())
     }
 
-    /// In one write, to be answered in time.
+    /// Sends all in one write, and waits for the replies until the timeout.
     async fn ask_together(
         &self,
         interview: &mut Interview,
@@ -178,7 +176,7 @@ fn info(reply: &Frame) -> Result<Reading<Fields>, Stopped> {
     }
 }
 
-/// All of them, or the first refusal.
+/// Adds a setting; keeps the first refusal.
 fn add_setting(all: Reading<Fields>, reply: &Frame) -> Reading<Fields> {
     match (all, reply.error()) {
         (Reading::Known(mut fields), None) => {

@@ -11,43 +11,43 @@ use crate::net::refusal::Code;
 use crate::policy::fitness::{FORGETS, KEEP, MODE_FIELD};
 use crate::policy::{Moment, Run, Units, quarantine};
 
-/// Older ones lack commands that the scripts use.
+/// Older versions lack commands that the scripts use.
 const MAJOR_VERSION_MIN: u64 = 5;
-/// Wall clocks that are farther apart than this are not kept right by anything.
+/// Wall clocks farther apart are not synchronized.
 pub(super) const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
-/// A round trip that takes more than this part of a command's time is near to being given up.
+/// A median round trip above the command timeout divided by this is close to a timeout.
 const ROUND_TRIP_SHARE: u32 = 2;
 
-/// What is to be done where nobody is let in without a login.
+/// The cure if the server requires a login.
 const LOG_IN: &str = "give the URL a password, as in redis://user:password@host:port, by LEASEHOLD_URL or a \
                                  password file";
 
-/// The right by which a name that leads to another server is noticed.
+/// Without this right, a name that moves to another server goes unnoticed.
 const SEES_MOVES: &str = "+info|server";
 
-/// What a server is held against.
+/// What locks need of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Standard {
-    /// Of the leases that are taken.
+    /// The TTL of leases.
     pub(crate) ttl: Duration,
-    /// The longest TTL that any client uses, where the restart quarantine is on.
+    /// The longest TTL of any client, if the restart quarantine is on.
     pub(crate) restart_quarantine: Option<Duration>,
-    /// The same, where primaries have a grace.
+    /// The longest TTL of any client, if a failover has a grace.
     pub(crate) grace: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
     pub(crate) in_cluster: bool,
-    /// Whether locks are taken without scripts.
+    /// Whether locks do without scripts.
     pub(crate) is_scriptless: bool,
-    /// Whether INFO is needed, and not just of use.
+    /// Whether INFO is required, not just useful.
     pub(crate) is_judged: bool,
-    /// How long a command may take.
+    /// The command timeout.
     pub(crate) command_timeout: Duration,
 }
 
-/// What is to be said of a server that this was gathered of at `now`.
+/// The findings on a server with these facts at `now`.
 pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment) -> Vec<Finding> {
-    // Such servers say so only to what is asked behind the handshake.
+    // Some servers require a login only for commands after the handshake.
     if let Some(error) = facts.server.refusal().filter(|error| error.code() == Code::Auth) {
         let finding = Finding::error(Check::Login, shown(error.text()));
         return vec![finding.cured_by(LOG_IN)];
@@ -59,7 +59,7 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
     findings.push(protocol(facts));
     findings.extend(role(facts));
     findings.extend(kind_of_server(facts, standard.in_cluster));
-    // A node of a Cluster that does not serve a key says so itself.
+    // A node of a Cluster redirects commands for keys that it does not serve.
     findings.extend(if standard.in_cluster { None } else { two_servers(facts) });
     let keeps_locks =
         facts.role().is_none_or(|role| role == "master") && facts.mode() != Some("sentinel");
@@ -74,7 +74,7 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
     }
     findings.extend(clock(facts));
     findings.extend(round_trip(facts, standard.command_timeout));
-    // What was not asked any more is not unknown: the first finding says why.
+    // After a command without a reply, what was not asked is in no finding: the first finding says why.
     findings
 }
 
@@ -89,7 +89,7 @@ fn reachable(facts: &Facts) -> Finding {
     }
 }
 
-/// What could not be read, and which right would show it; nothing where it was not asked.
+/// A note that something is unknown, and which right would show it; none if it was not asked.
 fn unknown<T>(check: Check, reading: &Reading<T>, right: &str) -> Option<Finding> {
     let error = reading.refusal()?;
     let finding = Finding::note(check, format!("unknown: {}", shown(error.text())));
@@ -113,7 +113,7 @@ fn version(facts: &Facts) -> Finding {
     Finding::ok(Check::Version, software)
 }
 
-/// What INFO has to say of a server that is to say how it is.
+/// The finding if INFO lacks fields that the rules need.
 fn legible(facts: &Facts, is_judged: bool) -> Option<Finding> {
     let needed = [
         (&facts.server, "run_id"),
@@ -209,7 +209,7 @@ fn kind_of_server(facts: &Facts, in_cluster: bool) -> Option<Finding> {
     }
 }
 
-/// What one name leads to from one connection to the next.
+/// The finding if a name leads to different servers on two connections.
 fn two_servers(facts: &Facts) -> Option<Finding> {
     let (one, other) = (facts.run_id()?, facts.other_run.as_deref()?);
     (one != other).then(|| {
@@ -226,7 +226,7 @@ fn two_servers(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// What the server does not have.
+/// The finding on commands that the server lacks.
 fn commands(facts: &Facts, standard: &Standard) -> Option<Finding> {
     let missing = |tried: &Tried| match &tried.outcome {
         TrialOutcome::Missing(name) => Some(name.clone()),
@@ -265,7 +265,7 @@ fn commands(facts: &Facts, standard: &Standard) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding::note(Check::Commands, reason))
 }
 
-/// What becomes of the rest.
+/// What works without scripts, and what does not.
 const WITHOUT_SCRIPTS: &str = "plain locks work, in no order of waiters; lock_all, shares, elections, stealing, tickets, looking and what is beside \
      locks do not (docs/managed.md)";
 
@@ -282,7 +282,7 @@ fn runs_no_scripts(missing: &[String], compares: bool) -> Finding {
     )
 }
 
-/// Whether a server that says so carries no command out, of any user's.
+/// Whether the server refuses all commands for now, of any user.
 fn is_held_up(words: &str) -> bool {
     ["BUSY", "LOADING", "MASTERDOWN"].iter().any(|word| words.starts_with(word))
 }
@@ -329,7 +329,7 @@ fn rights(facts: &Facts, standard: &Standard, user: &str) -> Option<Finding> {
     Some(finding.cured_by(format!("ACL SETUSER {user} {rights}")))
 }
 
-/// What is worse without these rights, none of which is essential.
+/// What is worse without these rights, all of them optional.
 fn without(lacking: &[String]) -> String {
     let mut worse: Vec<&str> = lacking
         .iter()
@@ -434,7 +434,7 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
     })
 }
 
-/// What it keeps that writes no log.
+/// What a server without an append-only file saves.
 fn snapshots(settings: Option<&Fields>) -> String {
     match settings.and_then(|settings| settings.get("save")) {
         Some("") => "nothing is saved to disk".to_owned(),
@@ -443,7 +443,7 @@ fn snapshots(settings: Option<&Fields>) -> String {
     }
 }
 
-/// How a log is written, and whether nothing of it can be missing.
+/// How the append-only file is written, and whether it always has all writes.
 fn log(settings: &Fields) -> (String, bool) {
     match settings.get("appendfsync") {
         Some("always") if settings.is("no-appendfsync-on-rewrite", "yes") => {

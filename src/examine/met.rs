@@ -1,4 +1,4 @@
-//! The findings about a server that was asked, or could not be.
+//! Findings on a server that was connected or could not be.
 
 use super::facts::shown;
 use super::report::{Check, Finding, ServerExamination, ServerKind};
@@ -6,13 +6,13 @@ use crate::error::FailureKind;
 use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 
-/// Against the mode in which a server without a password answers its own machine alone.
+/// The cure for protected mode, in which a server without a password serves only its own machine.
 const PROTECTED: &str = "set a password there (requirepass), and give it to the URL; or run CONFIG SET protected-mode no on \
                          the server's own machine, where a firewall keeps others away";
 const FULL: &str =
     "raise maxclients (CONFIG SET maxclients), or end clients: CLIENT LIST says whose they are";
 
-/// What is to be said of a server that cannot be connected to.
+/// The finding on a server that could not be connected.
 pub(super) fn unmet(reason: &Reason) -> Finding {
     let text = shown(&reason.to_string());
     let said = match reason {
@@ -38,7 +38,7 @@ pub(super) fn unmet(reason: &Reason) -> Finding {
     }
 }
 
-/// A party of which there is one thing to say.
+/// The report of a party with one finding.
 pub(super) fn asked(server: &str, kind: ServerKind, finding: Finding) -> ServerExamination {
     let (server, findings) = (shown(server), vec![finding]);
     ServerExamination { server, kind, version: None, round_trip: None, findings }

@@ -1,4 +1,4 @@
-//! Which servers are examined, and against what.
+//! Which servers are examined, and by which standard.
 
 use super::judge::Standard;
 use super::scratch::Scratch;
@@ -8,10 +8,10 @@ use crate::machine::Settings;
 use crate::names::Key;
 use crate::policy::Quorum;
 
-/// Which servers are examined, and against what.
+/// Which servers are examined, and by which standard.
 pub(crate) struct Plan {
     pub(crate) candidates: Candidates,
-    /// How many votes there are, and how many of them are needed; or why that cannot be.
+    /// The number of votes, and the quorum or why that is impossible.
     pub(crate) votes: usize,
     pub(crate) quorum: Result<Quorum, String>,
     /// How servers are dialled and greeted.
@@ -19,16 +19,16 @@ pub(crate) struct Plan {
     pub(crate) greeting: Settings,
     pub(crate) standard: Standard,
     pub(crate) scratch: Scratch,
-    /// Of which one is each server's, where primaries have a grace.
+    /// The markers, of which each server has one if a failover has a grace.
     pub(crate) markers: Box<[Key]>,
 }
 
 /// What the URLs lead to.
 pub(crate) enum Candidates {
-    /// Servers that stay; or what is wrong with a URL.
+    /// Servers at fixed addresses; or what is wrong with a URL.
     Fixed(Vec<Result<Endpoint, String>>),
-    /// Nodes of a Cluster, by which its masters are found.
+    /// Nodes of a Cluster, which name its masters.
     Cluster(Seeds),
-    /// A service, whose master is found by its Sentinels.
+    /// A service, whose Sentinels name its master.
     Service(Watched),
 }

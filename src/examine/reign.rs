@@ -11,12 +11,12 @@ use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Units, began, length};
 
 const CHECK: Check = Check::Grace;
-/// As `scripts/reign.lua` asks for it.
+/// The commands of `scripts/reign.lua`.
 const IN_SCRIPT: &[u8] =
     b"redis.call('TIME') redis.call('INFO', 'server') return redis.call('INFO', 'replication')";
 
-/// What is asked: for each marker, whether the first may be written, what a script is told, and the time. Nothing is
-/// written: nothing can expire at once.
+/// The commands: read each marker, try to write the first, run a script, and read the time. The write has a TTL of 0,
+/// which is refused, so that nothing is written.
 pub(super) fn questions(markers: &[Key]) -> Vec<Vec<&[u8]>> {
     let Some(first) = markers.first() else { return Vec::new() };
     let read = markers.iter().map(|marker| vec![&b"GET"[..], marker]);
@@ -25,11 +25,11 @@ pub(super) fn questions(markers: &[Key]) -> Vec<Vec<&[u8]>> {
     read.chain(others).collect()
 }
 
-/// What the replies say.
+/// Reads the replies.
 pub(super) fn signs(replies: &[Frame]) -> Option<Signs> {
     let [markers @ .., writing, in_script, clock] = replies else { return None };
     let is_elsewhere = |text: &[u8]| ServerError::new(text).code() == Code::Elsewhere;
-    // The first in one of its slots is the server's.
+    // The first marker in a slot of this server.
     let its = markers.iter().find(|reply| reply.error().is_none_or(|text| !is_elsewhere(text)));
     let marker = match its.and_then(Frame::error) {
         Some(text) => Reading::Refused(ServerError::new(text)),
@@ -37,7 +37,7 @@ pub(super) fn signs(replies: &[Frame]) -> Option<Signs> {
             its.and_then(Frame::as_bytes).map(|text| String::from_utf8_lossy(text).into_owned()),
         ),
     };
-    // The rights were looked at before the key's place and the words were.
+    // Servers check rights before the key's slot and the arguments.
     let may_not = |error: &ServerError| error.code() == Code::Permission;
     let refusal = writing.error().map(|text| ServerError::new(text)).filter(may_not);
     let in_script = match (in_script.error(), in_script.as_bytes()) {
@@ -49,7 +49,7 @@ pub(super) fn signs(replies: &[Frame]) -> Option<Signs> {
     Some(Signs { marker, writing, in_script, clock })
 }
 
-/// What is to be said of a server whose clients have a grace of this longest TTL.
+/// The finding on a server whose clients have a grace of this longest TTL.
 pub(super) fn grace(facts: &Facts, longest_ttl: Duration, user: &str) -> Option<Finding> {
     let signs = facts.signs.as_ref()?;
     let refusals = [signs.marker.refusal(), signs.writing.refusal(), signs.in_script.refusal()];

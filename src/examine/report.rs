@@ -1,135 +1,134 @@
-//! What an examination says: findings, each with its severity, its reason and its cure.
+//! The result of an examination: findings, each with its severity, its reason and its cure.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::policy::Tolerance;
 
-/// What [`Builder::examine`](crate::Builder::examine) found: of each server, and of all together.
+/// The result of [`Builder::examine`](crate::Builder::examine): findings on each server, and on all together.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Examination {
-    /// One entry per server, Sentinel, or node that was asked for others.
+    /// One entry for each server, Sentinel, or node that was asked for others.
     pub servers: Vec<ServerExamination>,
-    /// What was found of all servers together.
+    /// The findings on all servers together.
     pub findings: Vec<Finding>,
-    /// How many servers have a vote: a Cluster, or a service that Sentinels watch, has one.
+    /// The number of votes: a Cluster, or a service that Sentinels watch, has one.
     pub votes: usize,
-    /// How many of them have to grant a lease; none where the number that was given is impossible.
+    /// How many of them have to grant a lease; none if the quorum given is impossible.
     pub quorum: Option<usize>,
-    /// What they withstand; none where there is no quorum.
+    /// How many failures they tolerate; none without a quorum.
     pub tolerance: Option<Tolerance>,
 }
 
-/// What was found of one server.
+/// The findings on one server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerExamination {
-    /// Its address, or which URL it is where that cannot be read. Never a password.
+    /// Its address, or the number of its URL if that cannot be read. Never a password.
     pub server: String,
-    /// What it is there for.
+    /// Its role in the configuration.
     pub kind: ServerKind,
-    /// What it calls itself, such as `Redis 7.0.15`, made safe for a terminal.
+    /// Its name and version, such as `Redis 7.0.15`, escaped for a terminal.
     pub version: Option<String>,
     /// The median of a few round trips.
     pub round_trip: Option<Duration>,
-    /// What was found, in the order of [`Check`].
+    /// The findings, in the order of [`Check`].
     pub findings: Vec<Finding>,
 }
 
-/// What a server is there for.
+/// The role of a server in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerKind {
     /// It keeps locks.
     Server,
-    /// It is asked which nodes a Cluster has.
+    /// It names the nodes of a Cluster.
     Seed,
-    /// It is asked which server is the master.
+    /// It names the master of a service.
     Sentinel,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     pub check: Check,
     /// How bad it is.
     pub severity: Severity,
-    /// What was found, and why it matters. What servers said in it is made safe for a terminal.
+    /// What was found, and why it matters. Servers' texts in it are escaped for a terminal.
     pub reason: String,
     /// What to do about it, if anything.
     pub cure: Option<String>,
 }
 
-/// How bad something is; the worst is the largest. There will be no other degrees: a match may name all.
+/// How bad a finding is; the worst is the largest. There will be no other variants: a match may name all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// As it should be.
     Ok,
-    /// Worth knowing: nothing has to be done about it.
+    /// Worth knowing, without anything to do.
     Note,
-    /// Locks work, and less well or less safely than they could.
+    /// Locks work, but less well or less safely than they could.
     Warning,
-    /// The server cannot take part, or no locks are available at all.
+    /// The server cannot take part, or no lock can be acquired.
     Error,
 }
 
-/// What is looked at.
+/// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Check {
-    /// Whether the URL can be read.
+    /// Whether the URL is valid.
     Url,
-    /// Whether it can be connected to, and answers.
+    /// Whether the server can be connected, and replies.
     Reachable,
     /// Whether it accepts the login.
     Login,
-    /// Which server it is.
+    /// Its name and version.
     Version,
     /// Whether it has the commands that locks use.
     Commands,
-    /// Whether the server speaks RESP3, by which it wakes waiters.
+    /// Whether the server speaks RESP3, which pushes to waiters need.
     Protocol,
     /// Whether it is a master.
     Role,
-    /// Whether it is a server of its own: not the same one twice, no node of a Cluster, and no other one from
-    /// one connection to the next.
+    /// Whether it is independent: not given twice, no node of a Cluster, and the same server on each connection.
     Independence,
-    /// Whether the user may do what locks need; tried on a key of its own.
+    /// Whether the user has the rights that locks need; tried on scratch keys.
     Rights,
-    /// Whether it takes writes now.
+    /// Whether it accepts writes now.
     Writes,
     /// Whether it may evict locks.
     Eviction,
-    /// Whether it remembers locks over a restart.
+    /// Whether it keeps locks over a restart.
     Persistence,
     /// Whether it may vote, or has restarted too recently.
     RestartQuarantine,
     /// Whether it can have a grace after a failover ([`Builder::failover_grace`](crate::Builder::failover_grace)), or has one now.
     Grace,
-    /// How its wall clock differs from others.
+    /// How far its wall clock is from others.
     Clock,
-    /// How long it takes to answer.
+    /// How long a round trip takes.
     RoundTrip,
-    /// What the nodes of a Cluster, or Sentinels, say of where the servers are.
+    /// Where the nodes of a Cluster, or Sentinels, say that the servers are.
     Topology,
     /// Whether leases outlive the death of a master.
     Failover,
-    /// What the servers withstand together.
+    /// How many failures the servers tolerate together.
     Tolerance,
 }
 
 impl Examination {
-    /// The worst of all findings.
+    /// The largest severity of all findings.
     #[must_use]
     pub fn severity(&self) -> Severity {
         let of_servers = self.servers.iter().map(ServerExamination::severity);
         of_servers.fold(worst(&self.findings), Severity::max)
     }
 
-    /// All findings, each with the server that it is about, if it is about one.
+    /// All findings, each with its server if it is about one.
     pub fn all(&self) -> impl Iterator<Item = (Option<&ServerExamination>, &Finding)> {
         let of_one = |server| ServerExamination::findings_of(server);
         let of_all = self.findings.iter().map(|finding| (None, finding));
@@ -138,7 +137,7 @@ impl Examination {
 }
 
 impl ServerExamination {
-    /// The worst of what was found of it.
+    /// The largest severity of its findings.
     #[must_use]
     pub fn severity(&self) -> Severity {
         worst(&self.findings)
@@ -181,7 +180,7 @@ impl Finding {
 }
 
 impl Severity {
-    /// Its name, which stays: `ok`, `note`, `warning` or `error`.
+    /// Its stable name: `ok`, `note`, `warning` or `error`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -194,7 +193,7 @@ impl Severity {
 }
 
 impl Check {
-    /// Its name, which stays: in small letters, with hyphens.
+    /// Its stable name: in small letters, with hyphens.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -222,7 +221,7 @@ impl Check {
 }
 
 impl ServerKind {
-    /// Its name, which stays: `server`, `seed` or `sentinel`.
+    /// Its stable name: `server`, `seed` or `sentinel`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -251,7 +250,7 @@ impl fmt::Display for ServerKind {
     }
 }
 
-/// In one line: `warning: eviction: may evict locks (..): set ..`.
+/// One line, such as `warning: eviction: may evict locks (..): set ..`.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.severity, self.check, self.reason)?;

@@ -1,4 +1,4 @@
-//! A scratch lock on which rights are tried: its keys, the commands, and what replies mean.
+//! A scratch lock for trying rights: its keys, the commands, and the meaning of replies.
 //!
 //! The keys are those of a lock under the locks' prefix, with a unique name.
 //! They are deleted, and expire after 5 s in any case.
@@ -15,32 +15,31 @@ use crate::net::refusal::{Code, ServerError};
 
 const NAME: &str = "leasehold-doctor:";
 
-/// The pattern that a user's right to the channels of locks has.
+/// The pattern for the right to locks' channels.
 const CHANNELS: &str = "&leasehold:*";
 
-/// The name of the keys, and what a user's rights to them are for.
+/// The keys, and the uses for which rights are tried.
 pub(crate) struct Scratch {
     names: Names,
     prefix: Box<[u8]>,
-    /// Each kind of key, and the one of that kind.
+    /// Each suffix, and the key with it.
     keys: Vec<(&'static str, Key)>,
-    /// What is to be used beside locks, each with its own keys.
+    /// The uses beside locks, each with its own keys.
     uses: Vec<&'static Needs>,
-    /// Locks are taken without scripts.
+    /// Whether locks do without scripts.
     is_scriptless: bool,
 }
 
-/// One command that is tried.
+/// One command to try.
 pub(super) struct Trial<'a> {
     pub(super) words: Vec<&'a [u8]>,
-    /// The right to its key, if it has one.
+    /// The pattern for the right to its key, if it has one.
     pattern: String,
     need: Need,
     is_dispensable: bool,
 }
 
-/// What is used beside locks, and needs rights of its own: see
-/// [`Builder::examine_for`](crate::Builder::examine_for).
+/// A use beside locks, with rights of its own: see [`Builder::examine_for`](crate::Builder::examine_for).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Capability {
@@ -61,7 +60,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All of them.
+    /// All uses.
     pub const ALL: [Self; NEEDS.len()] = {
         let mut all = [Self::Looking; NEEDS.len()];
         let mut place = 0;
@@ -72,18 +71,18 @@ impl Capability {
         all
     };
 
-    /// One word for it.
+    /// Its name, in one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         NEEDS.iter().find(|needs| needs.of == self).map_or("", |needs| needs.name)
     }
 }
 
-/// The rights that one use needs, beside those of locks.
+/// The rights of one use, beside those of locks.
 struct Needs {
     of: Capability,
     name: &'static str,
-    /// What its keys end in.
+    /// The suffixes of its keys.
     suffixes: &'static [&'static str],
     tried: &'static [&'static str],
 }
@@ -101,8 +100,8 @@ const SHARES: &[&str] = &[
     "EXISTS OWN",
 ];
 
-/// As the page `docs/acl.md` has them. The commands are tried on the use's first key, which is not there, or on
-/// the lock, which is of another type: nothing is written.
+/// The rights in `docs/acl.md`. The commands are tried on the use's first key, which does not exist, or on the lock,
+/// which is of another type, so that nothing is written.
 const NEEDS: [Needs; 7] = [
     Needs {
         of: Capability::Looking,
@@ -135,17 +134,16 @@ const NEEDS: [Needs; 7] = [
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
-    /// Without it there are no locks.
+    /// Locks need the command to succeed.
     Success,
-    /// Nor without the right to it; the command itself is refused for another reason, so that it
-    /// changes nothing.
+    /// The right is needed. The command itself may fail for another reason, so that it changes nothing.
     Right,
-    /// It is less pleasant without the right.
+    /// Locks work less well without the right.
     Convenience,
 }
 
-/// What locks need, in the order in which it is tried. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''`
-/// for no text.
+/// The commands of locks, in the order of the trial. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''` for an
+/// empty text.
 const TRIALS: [(Need, &str); 21] = [
     (Need::Success, "SET LOCK 1 NX PX 5000"),
     (Need::Success, "GET LOCK"),
@@ -156,34 +154,34 @@ const TRIALS: [(Need, &str); 21] = [
     (Need::Success, "HMGET QUEUE first"),
     (Need::Success, "HLEN QUEUE"),
     (Need::Success, "HDEL QUEUE first"),
-    // The lock is no hash: so nothing is written.
+    // Fails because the lock is no hash, so nothing is written.
     (Need::Right, "HSET LOCK first 1"),
     (Need::Success, "APPEND LOCK ''"),
     (Need::Convenience, "PUBLISH leasehold:doctor ''"),
     (Need::Convenience, "PUBSUB NUMSUB leasehold:doctor"),
     (Need::Success, "ECHO 1"),
     (Need::Success, "TIME"),
-    // The script does nothing, and every user that may run scripts may run it.
+    // The script does nothing; every user with the right to scripts may run it.
     (Need::Success, "SCRIPT LOAD return(1)"),
     // No script has this digest.
     (Need::Right, "EVALSHA 0000000000000000000000000000000000000000 0"),
     (Need::Success, "EVAL return(1) 0"),
     (Need::Right, IN_SCRIPT),
     (Need::Convenience, "CLIENT TRACKING OFF"),
-    // Refused for another reason, where the right is there: nothing is tracked.
+    // Fails for another reason if the user has the right: nothing is tracked.
     (Need::Convenience, "CLIENT CACHING YES"),
 ];
-/// Some servers let scripts call less than others may.
+/// Some servers refuse scripts commands that users may call.
 const IN_SCRIPT: &str = "EVAL return(redis.call('TIME')) 0";
-/// What the library does without, as docs/managed.md says.
+/// Commands that the library can do without, by docs/managed.md.
 const DISPENSABLE: [&[u8]; 5] = [b"ECHO", b"EVAL", b"EVALSHA", b"SCRIPT", b"TIME"];
-/// By what locks are taken without scripts. It changes nothing.
+/// The command that takes locks without scripts; changes nothing here.
 const COMPARING: &str = "SET LOCK 1 IFEQ 1 PX 5000";
-/// What a server lacks that does not compare so.
+/// The name of what a server lacks that refuses this.
 pub(super) const COMPARISON: &str = "SET .. IFEQ";
-/// The commands of locks that are taken without scripts.
+/// The commands of locks without scripts.
 const WITHOUT_SCRIPTS: [&[u8]; 5] = [b"SET", b"GET", b"ECHO", b"TIME", b"CLIENT"];
-/// What is left is deleted last.
+/// At the end the scratch keys are deleted.
 const DELETIONS: [(Need, &str); 3] =
     [(Need::Success, "DEL LOCK"), (Need::Success, "DEL FENCE"), (Need::Success, "DEL QUEUE")];
 
@@ -213,24 +211,24 @@ impl Scratch {
         Ok(Self { names, prefix: prefix.into(), keys, uses, is_scriptless })
     }
 
-    /// Others, by other names: in a Cluster each in a slot of its own, unless the prefix has a hash tag.
+    /// Scratch locks of other names: in a Cluster each in a random slot, unless the prefix has a hash tag.
     pub(super) fn others(&self, count: usize) -> Vec<Self> {
         let other = |_| Self::of(&self.prefix, self.uses.clone(), self.is_scriptless).ok();
         (0..count).filter_map(other).collect()
     }
 
-    /// What is asked to find out whether a server serves its keys, and changes nothing.
+    /// A command that shows whether a server serves the keys, and changes nothing.
     pub(super) fn probe(&self) -> [&[u8]; 2] {
         [b"GET", self.names.lock()]
     }
 
-    /// The key that ends in this.
+    /// The key with this suffix.
     fn key(&self, suffix: &str) -> &[u8] {
         let key = self.keys.iter().find(|(of, _)| *of == suffix);
         key.map_or(self.names.lock(), |(_, key)| key)
     }
 
-    /// The pattern of the keys that end in this, as a user's right to them has it.
+    /// The pattern for the right to keys with this suffix.
     fn pattern(&self, suffix: &str) -> String {
         let prefix = String::from_utf8_lossy(&self.prefix);
         let is_tagged = self.names.fence().starts_with(self.names.lock());
@@ -242,13 +240,13 @@ impl Scratch {
         }
     }
 
-    /// What is tried, in this order.
+    /// The commands to try, in this order.
     pub(super) fn trials(&self, in_cluster: bool) -> Vec<Trial<'_>> {
         let tried = |(need, command)| self.trial(need, command, "");
         let mut trials: Vec<_> = TRIALS.into_iter().map(tried).collect();
         for needs in &self.uses {
             for own in needs.suffixes {
-                // They are not there: to read is one right, and to write another.
+                // On missing keys: one needs the right to read, the other to write.
                 let both = ["GET OWN", "PEXPIRE OWN 5000"];
                 trials.extend(both.map(|command| self.trial(Need::Right, command, own)));
             }
@@ -264,7 +262,7 @@ impl Scratch {
         trials
     }
 
-    /// `OWN` in a command stands for the key that ends in `own`.
+    /// A command to try; `OWN` in it stands for the key with the suffix `own`.
     fn trial(&self, need: Need, command: &'static str, own: &str) -> Trial<'_> {
         let mut pattern = String::new();
         let words = command.split(' ').map(|word| {
@@ -286,12 +284,12 @@ impl Scratch {
     }
 }
 
-/// Whether channels are denied to the user, whatever is to be done with them.
+/// Whether the user lacks the right to channels, for any command.
 pub(super) fn are_channels_denied(trials: &[Tried]) -> bool {
     trials.iter().any(|tried| tried.outcome == TrialOutcome::Lacking(CHANNELS.to_owned()))
 }
 
-/// What became of hearing a channel, which is no [`Trial`]: a server replies to it only where it refuses.
+/// The outcome of a subscription, which is no [`Trial`]: its only reply is a refusal.
 pub(super) fn hearing(refusal: Option<&ServerError>) -> Tried {
     let outcome = match refusal.map(|error| (error, error.code())) {
         None => TrialOutcome::Allowed,
@@ -306,19 +304,19 @@ pub(super) fn hearing(refusal: Option<&ServerError>) -> Tried {
 }
 
 impl Trial<'_> {
-    /// The command, as an ACL has it.
+    /// The command's name in an ACL.
     fn name(&self) -> String {
         let has_subcommand = matches!(self.words[0], b"SCRIPT" | b"PUBSUB" | b"CLIENT");
         let name = self.words[..1 + usize::from(has_subcommand)].join(&b'|');
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    /// The right to it.
+    /// The right to the command.
     fn right(&self) -> String {
         format!("+{}", self.name().to_lowercase())
     }
 
-    /// What the reply to it means.
+    /// The outcome by this reply.
     pub(super) fn judge(&self, reply: &Frame) -> Tried {
         let is_essential = self.need != Need::Convenience;
         let is_missed = is_essential && !self.is_dispensable;
@@ -337,7 +335,7 @@ impl Trial<'_> {
             Code::Permission if error.is_about_channels() => {
                 TrialOutcome::Lacking(CHANNELS.to_owned())
             }
-            // Of the command in it, which is tried by itself too.
+            // An error about the script's command, which has a trial of its own.
             Code::Permission if error.text().contains("the script") => TrialOutcome::Allowed,
             Code::Permission if error.text().contains("in script") => TrialOutcome::Allowed,
             Code::Permission => TrialOutcome::Lacking(self.right()),
@@ -349,9 +347,9 @@ impl Trial<'_> {
                 let outcome = TrialOutcome::Missing("TIME in scripts".to_owned());
                 return Tried { is_essential: false, outcome };
             }
-            // The rights were looked at before the key's place was.
+            // Servers check rights before the key's slot.
             Code::Elsewhere => TrialOutcome::Elsewhere,
-            // Whatever it would say otherwise.
+            // The command did not run.
             Code::Later => TrialOutcome::Failed(shown(error.text())),
             _ if self.need == Need::Success => TrialOutcome::Failed(shown(error.text())),
             _ => TrialOutcome::Allowed,

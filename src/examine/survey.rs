@@ -1,4 +1,4 @@
-//! Which servers are to be examined: those given, or those that a Cluster's nodes or Sentinels name.
+//! Which servers to examine: those given, or those that a Cluster's nodes or Sentinels name.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use super::judge::CLOCKS_APART_MAX;
 use super::report::{Check, Finding};
 use crate::policy::{Quorum, Units};
 
-/// The first server of the same run, for each that is not the first of its run.
+/// The first server with the same run id as this one, if before it.
 pub(super) fn same_run<'a>(runs: &[(&'a str, Option<&str>)], index: usize) -> Option<&'a str> {
     let own = runs[index].1?;
     let other = runs[..index].iter().find(|(_, run)| *run == Some(own));
@@ -20,7 +20,7 @@ pub(super) fn given_twice(other: &str) -> Finding {
     finding.cured_by("give each server once: a quorum needs independent servers")
 }
 
-/// What servers with these clocks say of one another; nothing of fewer than two.
+/// The finding on the differences of these clocks; none for fewer than two.
 pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
     let (first, earliest) = readings.iter().min_by_key(|(_, clock)| clock.ahead_micros)?;
     let (last, latest) = readings.iter().max_by_key(|(_, clock)| clock.ahead_micros)?;
@@ -49,7 +49,7 @@ pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
     )
 }
 
-/// What this quorum withstands, now that `voting` of its servers may vote, and `waiting` will without anybody's help.
+/// The failures that this quorum tolerates, if `voting` of its servers may vote now, and `waiting` will by themselves.
 pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize, waiting: usize) -> Finding {
     const CHECK: Check = Check::Tolerance;
     let needed = quorum.needed();
@@ -92,7 +92,7 @@ pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize, waiting: 
     }
 }
 
-/// What is to be said of a Cluster in which some masters can grant locks, and others cannot.
+/// The finding on a Cluster in which only some masters can grant locks.
 pub(super) fn partly(masters: usize, granting: usize) -> Option<Finding> {
     (0 < granting && granting < masters).then(|| {
         let reason = format!(

@@ -51,11 +51,10 @@ impl Locker {
     /// A request for one of these locks: the first that is free, in the order given. [`Guard::name`] says
     /// which it is.
     ///
-    /// The request tries the locks one by one, a round trip each, and skips those that others wait
-    /// for. After an eighth of a command timeout it tries all the others at once. If none is free, it
-    /// waits for each of them, and keeps the first that is granted; if another is granted at the same
-    /// moment, the request gives it back. Statistics count a request for each lock. With
-    /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
+    /// The request tries the locks one by one, a round trip each, and skips those that others wait for. After an eighth
+    /// of a command timeout it tries all the others at once. If none is free, it waits for each of them, and keeps the
+    /// first that is granted; if another is granted at the same moment, the request releases it. Statistics count a
+    /// request for each lock. With [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
     ///
     /// # Errors
     ///
@@ -64,8 +63,8 @@ impl Locker {
     ///
     /// # Cancel safety
     ///
-    /// A request that is dropped while it waits holds none of the locks: whatever servers may have granted
-    /// is given back, without blocking.
+    /// A request that is dropped while it waits holds none of the locks: whatever servers may have granted is released,
+    /// without blocking.
     ///
     /// # Examples
     ///

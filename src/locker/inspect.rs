@@ -12,9 +12,8 @@ use crate::net::reason::Reason;
 use crate::race::all;
 
 impl Locker {
-    /// Shows the holder of the lock `name`, from the answers of all reachable servers. Changes nothing on
-    /// them. A restarted server that may not vote yet is asked too: a lease that it shows counts, and
-    /// that it shows none counts as no answer.
+    /// Shows the holder of the lock `name`, from the answers of all reachable servers. Changes nothing on them. A
+    /// restarted server that may not vote yet is asked too; if it shows no lease, that counts as no answer.
     ///
     /// # Examples
     ///
@@ -100,8 +99,8 @@ impl Locker {
         Ok(Broken { freed, failures, quorum: self.engine.quorum().needed() })
     }
 
-    /// Of a lock that is looked at: a permit of a semaphore over several servers has one as well, by its key, whole or
-    /// without the prefix.
+    /// The names of a lock to inspect. A permit of a semaphore over several servers has names as well, by its key with
+    /// or without the prefix.
     pub(super) fn shown(&self, name: &[u8]) -> Result<Names, InvalidName> {
         #[cfg(any(test, feature = "sharing"))]
         {
@@ -116,7 +115,7 @@ impl Locker {
         self.names(name)
     }
 
-    /// What the servers said of a lock, in their order, of which one has to have answered.
+    /// Merges the servers' answers on a lock, in their order; an error if none answered.
     pub(super) fn seen(&self, names: &Names, looked: Vec<Looked>) -> Result<LockView, Error> {
         let view = self.view(names, looked);
         if view.failures.len() == view.servers {
@@ -126,7 +125,7 @@ impl Locker {
         Ok(view)
     }
 
-    /// What the servers said of a lock, in their order.
+    /// Merges the servers' answers on a lock, in their order.
     pub(super) fn view(&self, names: &Names, looked: Vec<Looked>) -> LockView {
         let looked = self.spots(names).map(|spot| spot.address()).zip(looked).collect();
         let name = names.lock();
@@ -134,7 +133,7 @@ impl Locker {
         merge(name, self.engine.quorum(), self.engine.fingerprint(), looked)
     }
 
-    /// The servers that have to do with this lock now.
+    /// The servers that have this lock now.
     fn spots(&self, names: &Names) -> impl Iterator<Item = Spot> {
         (0..Spot::count(&self.engine)).map(|vote| Spot::of(&self.engine, vote, names.lock()))
     }

@@ -1,5 +1,4 @@
-//! Which locks are held, found by going through the servers' keys; and the list that this, and whatever is kept
-//! beside locks, is found by.
+//! Lists what servers have by a scan of their keys: held locks, and, with the same type, primitives beside locks.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -18,27 +17,27 @@ use crate::net::reason::Reason;
 use crate::net::refusal::Code;
 use crate::race::all;
 
-/// What the servers have, one after the other as it is found: see [`Locker::list`] and
+/// Held locks or primitives, one after the other as the scan finds them: see [`Locker::list`] and
 /// [`Locker::list_primitives`].
 #[must_use = "nothing is looked for until the next one is asked for"]
 pub struct List<View> {
     pub(super) locker: Locker,
-    /// What names have to match; the walk's own pattern may match more.
+    /// The pattern for names; the scan's own pattern may match more.
     pub(super) pattern: Vec<u8>,
     pub(super) walk: Walk,
     found: VecDeque<View>,
     step: TakeStep<View>,
 }
 
-/// The next step with one server, which has this vote.
+/// Takes the next step with the server of this vote.
 type TakeStep<View> = for<'a> fn(&'a List<View>, usize, &'a Spot) -> Taken<'a, View>;
 type Taken<'a, View> = BoxFuture<'a, Result<Step<View>, Reason>>;
 
-/// What is found in a step, and where the next one begins.
+/// The finds of a step, and the cursor of the next one.
 pub(super) struct Step<View> {
     pub(super) cursor: Bytes,
     pub(super) found: VecDeque<View>,
-    /// What the user lacks the rights to see.
+    /// What the user has no rights to see.
     pub(super) denied: Vec<ServerFailure>,
 }
 
@@ -46,11 +45,11 @@ impl Locker {
     /// Lists the held locks of this library whose names match `pattern`, in no order: `*` is any
     /// bytes, `?` any one, `[a-c]` one of these, and `\` quotes the next.
     ///
-    /// This scans all keys of every server, 256 at a time (`SCAN`), which takes seconds for a million
-    /// keys; memory, and a server's time for each step, are bounded. It changes nothing on the servers.
-    /// A lock that is held all the time is found; one that is acquired or released meanwhile may be, and
-    /// a lock may be found twice. While a slot of a Cluster moves, one may be missed, and the list is not complete; to tell
-    /// takes the right `+cluster|nodes`.
+    /// This scans all keys of every server, 256 at a time (`SCAN`), which takes seconds for a million keys; memory, and
+    /// a server's time for each step, are bounded. It changes nothing on the servers. A lock that is held during the
+    /// whole scan is found; one that is acquired or released meanwhile may be, and a lock may be found twice. While a
+    /// slot of a Cluster moves, one may be missed, and the list is not complete; noticing that takes the right
+    /// `+cluster|nodes`.
     ///
     /// Locks of other libraries are left out, because their values look like any other value;
     /// [`Locker::inspect`] shows them by name.
@@ -85,11 +84,11 @@ impl<View> List<View> {
         Self { locker: locker.clone(), pattern, walk, found: VecDeque::new(), step }
     }
 
-    /// The next one; none when there are no more.
+    /// The next one; none after the last.
     ///
     /// # Errors
     ///
-    /// As [`Locker::inspect`], at the end, if no server could be gone through.
+    /// As [`Locker::inspect`], at the end, if no server could be scanned.
     ///
     /// # Cancel safety
     ///
@@ -114,15 +113,15 @@ impl<View> List<View> {
         }
     }
 
-    /// Servers that could not be gone through to the end, that may have forgotten something, or where the user lacks
-    /// the right to a primitive that is there.
+    /// Servers whose scan failed, that may have forgotten something, or where the user lacks the right to a primitive
+    /// that was found.
     #[must_use]
     pub fn failures(&self) -> &[ServerFailure] {
         &self.walk.failures
     }
 
-    /// Whether everything that a quorum of the servers had all the while, and that the user may see, was found: once
-    /// [`List::next`] has said that there are no more.
+    /// Whether the scan found all that a quorum of the servers had throughout and the user may see; meaningful once
+    /// [`List::next`] has returned none.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.walk.is_complete()
@@ -130,7 +129,7 @@ impl<View> List<View> {
 }
 
 impl List<LockView> {
-    /// A lock is found at the first of its servers that could be gone through.
+    /// A lock is reported at the first of its servers that could be scanned.
     async fn step(&self, vote: usize, spot: &Spot) -> Result<Step<LockView>, Reason> {
         let (cursor, keys) = scan(spot, &self.walk.cursor, &self.walk.pattern, true).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
@@ -157,14 +156,14 @@ impl List<LockView> {
         Ok(Step { cursor, found, denied: Vec::new() })
     }
 
-    /// The lock that this is the key of, if it can be one's.
+    /// The lock with this key, if the key can be a lock's.
     fn name_of(&self, key: &[u8]) -> Option<Names> {
         let prefix = &self.locker.defaults.prefix;
         self.locker.shown(key.strip_prefix(&prefix[..])?).ok()
     }
 }
 
-/// Why nothing is known of a lock whose key was just there, if so.
+/// Why a lock whose key was just there is unknown, if it is.
 fn silence(looked: &Looked) -> Option<&Reason> {
     match looked.as_ref().err()? {
         Reason::Refused(error) if error.code() == Code::WrongType => None,
@@ -178,7 +177,7 @@ fn shows_a_lease(looked: &Looked) -> bool {
     matches!(looked, Ok(Some(seen)) if is_lease(seen))
 }
 
-/// The pattern of the keys of names that match `pattern`.
+/// The pattern for the keys of names that match `pattern`.
 pub(super) fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(prefix.len() + pattern.len());
     for &byte in prefix {

@@ -1,7 +1,6 @@
-//! Locks seen from outside: each server's answer about their holders, and the end of another
-//! client's lease.
+//! Locks seen from outside: each server's answer on their holders, and breaking another client's lease.
 //!
-//! No hold, no vote and no verdict: each server is asked by itself.
+//! Without quorums: each server by itself.
 
 use std::collections::BTreeMap;
 
@@ -18,40 +17,39 @@ use crate::policy::number;
 use crate::race::all;
 use crate::scripts;
 
-/// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
+/// Maximum bytes of a holder's value to read: our own values have at most 297.
 const VALUE_BYTES_MAX: &[u8] = b"4096";
 /// Maximum bytes in a reply of `holder.lua`.
 const HOLDER_BYTES_MAX: usize = 320;
-/// Maximum locks, and maximum bytes of their keys, that one script is asked for: no server is kept
-/// from its other work for longer than some hundred microseconds.
+/// Maximum locks, and maximum bytes of their keys, in one script call, which so keeps a server from other work for at
+/// most some hundred microseconds.
 const PORTION_LOCKS_MAX: usize = 64;
 const PORTION_BYTES_MAX: usize = 128 * 1024;
-/// What servers say of such keys themselves.
+/// The servers' own error for such keys.
 const NO_LOCK: &[u8] = b"WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// What a server says of a lock that somebody holds.
+/// A held lock, as one server shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// The holder's value, or its beginning.
     pub(crate) value: Bytes,
     pub(crate) is_whole: bool,
-    /// Negative where the lease never ends.
+    /// Milliseconds; negative if the lease never ends.
     pub(crate) pttl_ms: i64,
     /// The largest token that the server has accepted for this lock.
     pub(crate) counter: Option<u64>,
     pub(crate) waiting: u64,
-    /// How many shares are taken of a lock that is shared, where the server says so.
+    /// The number of shares taken of a shared lock, if the server shows it.
     pub(crate) taken: Option<u64>,
 }
 
-/// What a server says of a lock: none where nobody holds it, which counts only from a server that
-/// has forgotten nothing.
+/// A lock, as one server shows it: none if free, which counts only from a server that has forgotten nothing.
 pub(crate) type Looked = Result<Option<Seen>, Reason>;
 
-/// Locks that are asked for in one script call.
+/// The locks of one script call.
 struct Portion<'a> {
     spot: Spot,
-    /// Which of the locks.
+    /// Their indices.
     locks: Vec<usize>,
     keys: Vec<&'a [u8]>,
     bytes: usize,
@@ -93,11 +91,11 @@ fn portions<'a>(spots: &[Spot], names: &'a [Names], queues: &'a [Key]) -> Vec<Po
     full
 }
 
-/// What the servers of each vote say of these locks, in their order.
+/// The answers of each vote's servers on these locks, in the locks' order.
 ///
 /// # Cancel safety
 ///
-/// Nothing is changed anywhere.
+/// Nothing was changed on any server.
 pub(crate) async fn look_all(
     front: &Front,
     names: &[Names],
@@ -106,7 +104,7 @@ pub(crate) async fn look_all(
     all((0..Spot::count(front)).map(|vote| look(front, vote, names, watcher))).await
 }
 
-/// The same, of one vote.
+/// As [`look_all`], for one vote.
 pub(crate) async fn look(
     front: &Front,
     vote: usize,
@@ -141,7 +139,7 @@ pub(crate) async fn look(
     looked
 }
 
-/// How many shares are taken of a lock that is shared; none where the server does not say so.
+/// The number of shares taken of a shared lock, if the server shows it.
 async fn taken(spot: &Spot, names: &Names) -> Option<u64> {
     let keys: [&[u8]; 4] = [names.lock(), names.fence(), &names.queue(), &names.shares()];
     let count = |reply: &Frame| match reply {
@@ -151,8 +149,8 @@ async fn taken(spot: &Spot, names: &Names) -> Option<u64> {
     spot.ask(None, Some(&scripts::SHARE), &keys, &[b"", b"look"], count).await.ok()
 }
 
-/// Key by key: while a slot moves, its keys are with two nodes, and one that is not there at all is
-/// looked for at both (`TRYAGAIN`).
+/// Reads key by key: the keys of a slot that moves are at two nodes, and a missing key is looked for at both
+/// (`TRYAGAIN`).
 async fn look_apart(spot: &Spot, names: &Names) -> Looked {
     let key = [names.lock()];
     let holder = spot.ask(None, Some(&scripts::HOLDER), &key, &[], holder_and_ttl).await?;
@@ -169,7 +167,7 @@ async fn look_apart(spot: &Spot, names: &Names) -> Looked {
     }))
 }
 
-/// What `holder.lua` says.
+/// Reads a reply of `holder.lua`.
 fn holder_and_ttl(reply: &Frame) -> Option<Option<(Bytes, i64)>> {
     let Frame::Array(items) = reply else { return None };
     match &items[..] {
@@ -181,13 +179,13 @@ fn holder_and_ttl(reply: &Frame) -> Option<Option<(Bytes, i64)>> {
     }
 }
 
-/// What `HLEN` says of a queue: two fields are the tickets, and each entry has two.
+/// Reads a reply to `HLEN` of a queue: two fields are the tickets, and each entry has two.
 fn entries(reply: &Frame) -> Option<u64> {
     let fields = u64::try_from(reply.as_integer()?).ok()?;
     Some((fields / 2).saturating_sub(1))
 }
 
-/// What `GET` says.
+/// Reads a reply to `GET`.
 fn text_or_nothing(reply: &Frame) -> Option<Option<Bytes>> {
     match reply {
         Frame::Null => Some(None),
@@ -195,15 +193,15 @@ fn text_or_nothing(reply: &Frame) -> Option<Option<Bytes>> {
     }
 }
 
-/// Ends the lease of the owner with this value at one server; whether the lock was that one's.
+/// Breaks the lease of the owner with this value at one server; returns whether that owner had the lock.
 ///
 /// # Errors
 ///
-/// Where the server did not say so. Unless the reason proves the opposite, it may be ended.
+/// The server did not confirm it. Unless the reason proves the opposite, the lease may have ended.
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, the lease may or may not be ended.
+/// When the future is dropped, the lease may or may not have ended.
 pub(crate) async fn end(spot: &Spot, names: &Names, value: &[u8]) -> Result<bool, Reason> {
     let is_ended = |reply: &Frame| match reply {
         Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(false),
@@ -214,19 +212,18 @@ pub(crate) async fn end(spot: &Spot, names: &Names, value: &[u8]) -> Result<bool
     spot.ask(None, Some(&scripts::RELEASE), &[names.lock()], &[value, b""], is_ended).await
 }
 
-/// One step of a scan of all keys of one server that match, or of all strings: the cursor of the next one, and
-/// keys.
+/// Takes one step of a scan of one server's keys that match, or of its strings: returns the next cursor, and keys.
 ///
 /// # Cancel safety
 ///
-/// Nothing is changed anywhere.
+/// Nothing was changed on the server.
 pub(crate) async fn scan(
     spot: &Spot,
     cursor: &[u8],
     pattern: &[u8],
     of_strings: bool,
 ) -> Result<(Bytes, Vec<Bytes>), Reason> {
-    // Maximum keys of one step: as long as keys may be, the reply is not too large.
+    // 256 keys a step: with keys of maximum length, the reply stays within its limit.
     let words: [&[u8]; 8] =
         [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
     let step = |reply: &Frame| {
@@ -237,7 +234,7 @@ pub(crate) async fn scan(
     let words_of_all = &words[..6];
     let found = spot.ask(None, None, if of_strings { &words } else { words_of_all }, &[], step);
     match found.await {
-        // Servers before Redis 6 do not tell types apart here.
+        // Servers before Redis 6 cannot filter by type.
         Err(Reason::Refused(error)) if of_strings && error.code() == Code::Other => {
             spot.ask(None, None, words_of_all, &[], step).await
         }
@@ -245,12 +242,12 @@ pub(crate) async fn scan(
     }
 }
 
-/// Those of the locks whose keys, which this server has just shown, hold what may be a lease: most
-/// keys are no locks', and nothing else is asked about them.
+/// Keeps the locks whose keys, which this server has just shown, may hold a lease. Most keys are no locks, and cost no
+/// further command.
 ///
 /// # Cancel safety
 ///
-/// Nothing is changed anywhere.
+/// Nothing was changed on the server.
 pub(crate) async fn sift(spot: &Spot, names: Vec<Names>) -> Result<Vec<Names>, Reason> {
     let last = (ID_LENGTH - 1).to_string();
     let beginning = async |names: &Names| {
@@ -264,7 +261,7 @@ pub(crate) async fn sift(spot: &Spot, names: Vec<Names>) -> Result<Vec<Names>, R
             Ok(beginning) => begins_as_ours(&beginning.unwrap_or_default()),
             Err(Reason::Refused(error)) => match error.code() {
                 Code::WrongType => false,
-                // It has moved on since.
+                // The key has moved since.
                 Code::Elsewhere | Code::Later | Code::Apart => true,
                 _ => return Err(Reason::Refused(error)),
             },
@@ -275,12 +272,12 @@ pub(crate) async fn sift(spot: &Spot, names: Vec<Names>) -> Result<Vec<Names>, R
     Ok(may_be)
 }
 
-/// Whether a value that begins so may be one of ours.
+/// Whether a value with this beginning may be one of ours.
 fn begins_as_ours(value: &[u8]) -> bool {
     value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The reply of `inspect.lua` for this many locks.
+/// Reads a reply of `inspect.lua` for this many locks.
 fn read(reply: &Frame, locks: usize) -> Option<Vec<Looked>> {
     let Frame::Array(items) = reply else { return None };
     let (_stamp, said) = items.split_first()?;

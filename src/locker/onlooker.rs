@@ -1,4 +1,4 @@
-//! Looking at a lock again and again, whenever it may have changed.
+//! Repeated looks at a lock, whenever it may have changed.
 
 use std::pin::pin;
 
@@ -10,13 +10,13 @@ use crate::names::Names;
 use crate::policy::{Moment, Next, Rest, Retry, RetryState, Setback, Wait};
 use crate::race::{First, race};
 
-/// One interest in one lock; servers tell of changes, and are asked no faster than a retry policy says.
+/// Watches one lock. Servers push changes; looks are as far apart as a retry policy says.
 pub(crate) struct Onlooker {
     front: Front,
     names: [Names; 1],
     watcher: Watcher,
     patience: RetryState,
-    /// The earliest and the latest time of the next look; none where it is due.
+    /// The earliest and the latest time of the next look; none if a look is due.
     next: Option<(Moment, Moment)>,
     asked_at: Moment,
 }
@@ -35,21 +35,21 @@ impl Onlooker {
         &self.names[0]
     }
 
-    /// When servers were last asked.
+    /// When the last look began.
     pub(crate) fn asked_at(&self) -> Moment {
         self.asked_at
     }
 
-    /// The next look is due.
+    /// Makes the next look due.
     pub(crate) fn hasten(&mut self) {
         self.next = None;
     }
 
-    /// What each server says, once a look is worth it; none where the locker is shut down.
+    /// Each server's answer, once a look is worth it; none if the locker is shut down.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the next call looks at once, or waits for what this one waited for.
+    /// When the future is dropped, the next call goes on with the same wait, or looks at once.
     pub(crate) async fn look(&mut self) -> Option<Vec<Looked>> {
         if let First::One(()) = race(pin!(self.watcher.closed()), pin!(self.called())).await {
             return None;
@@ -64,14 +64,14 @@ impl Onlooker {
         }
     }
 
-    /// Rests until the next look, after one that came to this.
+    /// Plans the next look, after one with this outcome.
     pub(crate) fn rest(&mut self, setback: Setback) {
         let setback = match setback {
             Setback::Held(frees_in) if self.watcher.is_told() => Setback::Watched(frees_in),
             other => other,
         };
         let now = clock::now();
-        // Without a limit of attempts or time there is always a next one.
+        // Without a limit of attempts or time there is always a next look.
         if let Next::Rest(Rest { least, most }) =
             self.patience.after(setback, now, clock::random_bits())
         {

@@ -1,4 +1,4 @@
-//! Limits, jobs and the like, seen from outside: those of one name, or found by going through the servers' keys.
+//! Limits, jobs and the like, seen from outside: those of one name, or all that a scan of the keys finds.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -23,23 +23,23 @@ pub struct PrimitiveView {
     pub name: Vec<u8>,
     /// What it is.
     pub primitive: Primitive,
-    /// How far it is.
+    /// Its state.
     pub state: PrimitiveState,
-    /// The random id of the attempt that claimed the job's slot, or started the request, last.
+    /// The random id of the last attempt that claimed the job's slot, or started the request.
     pub owner: Option<String>,
-    /// For how long the lease of that attempt is good; none where it has ended.
+    /// How long the lease of that attempt still lasts; none if it has ended.
     pub lease: Option<Duration>,
-    /// For how long the server keeps the primitive, if nothing happens. None where it is kept for ever.
+    /// How long the server keeps the primitive if nothing happens; none if for ever.
     pub kept: Option<Duration>,
-    /// The addresses of the servers that say so: several servers can differ.
+    /// The addresses of the servers that show this; several servers can differ.
     pub servers: Vec<String>,
 }
 
-/// What is kept under one name beside its lock: see [`Locker::inspect_primitives`].
+/// The primitives of one name: see [`Locker::inspect_primitives`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Primitives {
-    /// Each of them, and each word of the servers on it, those of most servers first.
+    /// Each primitive in each state that a server shows; those of most servers first.
     pub found: Vec<PrimitiveView>,
     /// Servers without a usable answer, once for each reason: a user may lack the rights to a primitive.
     pub failures: Vec<ServerFailure>,
@@ -64,7 +64,7 @@ impl Locker {
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name; as the primitive's own, if no server answered any
-    /// question. Other questions without an answer are in [`Primitives::failures`].
+    /// command. Other commands without an answer are in [`Primitives::failures`].
     ///
     /// # Cancel safety
     ///
@@ -102,8 +102,8 @@ impl Locker {
     /// Lists what is kept beside locks under names that match `pattern`, as [`Locker::list`] lists locks: rate
     /// limits, jobs, requests under idempotency keys, latches and barriers.
     ///
-    /// One that is there all the while is found; one that begins or ends meanwhile may be, and one may be found
-    /// twice.
+    /// A primitive that exists during the whole scan is found; one that begins or ends meanwhile may be, and one may be
+    /// found twice.
     ///
     /// # Examples
     ///
@@ -118,8 +118,8 @@ impl Locker {
     /// ```
     pub fn list_primitives(&self, pattern: impl AsRef<[u8]>) -> List<PrimitiveView> {
         let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
-        // A key has the name with or without braces around it, and a primitive's suffix behind it. What is quoted
-        // or open at the end of a pattern could take in what is put there.
+        // A key has the name with or without braces around it, and a primitive's suffix behind it. A pattern with `\`
+        // or `[` is left out here, because its end could swallow what follows.
         let suffixes = || ROWS.iter().flat_map(|row| row.suffixes);
         let first: Vec<u8> = suffixes().map(|suffix| suffix[1]).collect();
         let last: Vec<u8> = suffixes().map(|suffix| suffix[suffix.len() - 1]).collect();
@@ -129,7 +129,7 @@ impl Locker {
         List::new(self, pattern, around, |list, vote, spot| Box::pin(list.step(vote, spot)))
     }
 
-    /// What the servers say of one primitive, each different word once.
+    /// One view for each different answer of the servers on one primitive.
     fn views(
         &self,
         names: &Names,
@@ -161,7 +161,7 @@ impl Locker {
 }
 
 impl List<PrimitiveView> {
-    /// What has two keys is found by the first that is there.
+    /// A primitive with two keys is reported at the first that exists.
     async fn step(&self, vote: usize, spot: &Spot) -> Result<Step<PrimitiveView>, Reason> {
         let (cursor, keys) = scan(spot, &self.walk.cursor, &self.walk.pattern, false).await?;
         let met: HashSet<_> = keys.iter().filter_map(|key| self.row_of(key)).collect();
@@ -171,7 +171,7 @@ impl List<PrimitiveView> {
         for ((names, row, key), answers) in met.into_iter().zip(asked) {
             let here = answers.iter().find(|(server, _)| *server == vote);
             match here.map(|(_, answer)| answer) {
-                // Rights are for each primitive.
+                // Each primitive has rights of its own.
                 Some(Err(reason)) if reason.kind() == FailureKind::Auth => {
                     denied.push(ServerFailure::new(self.locker.address(vote, &names), reason));
                     continue;
@@ -188,7 +188,7 @@ impl List<PrimitiveView> {
         Ok(Step { cursor, found, denied })
     }
 
-    /// The name, the number of the row and that of its key, if this is the key of a primitive whose name matches.
+    /// The name, the row's index and the key's index in it, if this is the key of a primitive whose name matches.
     fn row_of(&self, key: &[u8]) -> Option<(Names, usize, usize)> {
         let prefix = &self.locker.defaults.prefix;
         for (number, row) in ROWS.iter().enumerate() {
@@ -207,9 +207,9 @@ impl List<PrimitiveView> {
     }
 }
 
-/// Whether a key matches a pattern, as SCAN has it.
+/// Whether a key matches a pattern by the rules of SCAN.
 fn matches<'a>(mut pattern: &'a [u8], mut key: &'a [u8]) -> bool {
-    // Behind the last star, and what it has not taken in.
+    // The pattern behind the last star, and the key behind what that star has matched.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', behind @ ..] = pattern {
@@ -226,7 +226,7 @@ fn matches<'a>(mut pattern: &'a [u8], mut key: &'a [u8]) -> bool {
     }
 }
 
-/// What is left where the first of the pattern, which is no star, matches the first byte.
+/// The rest of both, if the pattern's first element, which is no star, matches the key's first byte.
 fn matches_one<'a>(pattern: &'a [u8], key: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (byte, key) = key.split_first()?;
     let (does_match, rest) = match pattern {
@@ -239,7 +239,7 @@ fn matches_one<'a>(pattern: &'a [u8], key: &'a [u8]) -> Option<(&'a [u8], &'a [u
     does_match.then_some((rest, key))
 }
 
-/// Whether a byte is in the class that begins here, and what is behind its end.
+/// Whether a byte is in the class that begins here, and the pattern behind the class.
 fn matches_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
     let (is_not, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),

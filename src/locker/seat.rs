@@ -1,4 +1,4 @@
-//! An election, seen by processes that are no candidates.
+//! An election, as processes see it that are no candidates.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fencing::FencingToken;
 use crate::policy::{LockState, Moment, drift};
 
-/// A lease was renewed where it lasts longer by more than this part of what is left of it: looks at the same lease
+/// A lease counts as renewed if its end moves by more than this part of its time left: looks at an unchanged lease
 /// differ by the time that replies take.
 const RENEWED_SHARE: u32 = 16;
 
@@ -22,15 +22,15 @@ pub struct ElectionWatch {
     known: Option<Result<LeaderState, ErrorKind>>,
 }
 
-/// The leader, as far as the servers say.
+/// The leader, as far as the servers show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaderState {
-    /// This one.
+    /// This candidate leads.
     Led(Leader),
-    /// Nobody.
+    /// Nobody leads.
     Vacant,
-    /// Too few servers say.
+    /// Too few servers answered.
     Unknown,
 }
 
@@ -59,15 +59,15 @@ impl Leader {
         &self.candidate
     }
 
-    /// Its fencing token, which is its term; none if something other than a candidate holds the election's lock, without
-    /// a token.
+    /// Its fencing token, which is its term; none if the election's lock is held without a token, by something other
+    /// than a candidate.
     #[must_use]
     pub fn fence(&self) -> Option<FencingToken> {
         self.fence
     }
 
-    /// For how long, from now, nobody else can lead unless this leader releases the office: what is left of its lease as the
-    /// servers last showed it, on the safe side.
+    /// For how long, from now, nobody else can lead unless this leader releases the office: a safe estimate from its
+    /// lease, as the servers last showed it.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.until.since(clock::now())
@@ -77,7 +77,7 @@ impl Leader {
         let left = first.holder.remaining.unwrap_or_default();
         Self {
             candidate: first.holder.label.clone().unwrap_or_default(),
-            // A server whose lease was given back to it may have accepted a larger one before.
+            // The smallest: a server that got the lease back by a repair may have accepted a larger token before.
             fence: first.tokens.first().copied().map(FencingToken::new),
             until: asked_at.after(left.saturating_sub(drift(left))),
         }
@@ -85,8 +85,8 @@ impl Leader {
 }
 
 impl Election {
-    /// Watches the leader, without being a candidate. As [`Locker::watch`](crate::Locker::watch), servers tell of
-    /// changes and nobody polls.
+    /// Watches the leader, without being a candidate. As with [`Locker::watch`](crate::Locker::watch), servers push
+    /// changes.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl ElectionWatch {
     }
 }
 
-/// Whether the second differs from the first by more than what looks at the same lease differ by.
+/// Whether the second differs from the first by more than two looks at one lease do.
 fn is_news(known: &Result<LeaderState, ErrorKind>, seen: &Result<LeaderState, ErrorKind>) -> bool {
     match (known, seen) {
         (Ok(LeaderState::Led(known)), Ok(LeaderState::Led(seen))) => {

@@ -1,4 +1,4 @@
-//! Asking servers about locks from outside.
+//! Commands about locks from outside.
 
 use std::future::poll_fn;
 #[cfg(feature = "cluster")]
@@ -20,7 +20,7 @@ use crate::net::open_error::OpenError;
 use crate::net::reason::Reason;
 use crate::scripts;
 
-/// A server that is asked.
+/// A server to send commands to.
 #[derive(Clone)]
 pub(crate) struct Spot {
     locker: Locker,
@@ -30,25 +30,25 @@ pub(crate) struct Spot {
 /// Which server.
 #[derive(Clone)]
 enum At {
-    /// The one with this vote; in a Cluster, the one that serves this slot.
+    /// The server of this vote; in a Cluster, the node of this slot.
     Vote(usize, u16),
-    /// Where this link leads to, as long as that is this server: another may have its place once the map has changed.
+    /// The server at this address on this link, which may lead to another once the map has changed.
     #[cfg(feature = "cluster")]
     Link(usize, Arc<str>),
 }
 
 impl Spot {
-    /// How many servers have a vote.
+    /// The number of votes.
     pub(crate) fn count(locker: &Locker) -> usize {
         locker.driver.votes()
     }
 
-    /// The one with this vote, for this key.
+    /// The server of this vote for this key.
     pub(crate) fn of(locker: &Locker, vote: usize, key: &[u8]) -> Self {
         Self { locker: locker.clone(), at: At::Vote(vote, locker.driver.slot_of(key)) }
     }
 
-    /// All servers, each with the number of its vote.
+    /// All servers, each with the index of its vote.
     pub(crate) fn all(locker: &Locker) -> Vec<(usize, Self)> {
         #[cfg(feature = "cluster")]
         if locker.driver.is_cluster() {
@@ -59,7 +59,7 @@ impl Spot {
         (0..Self::count(locker)).map(|vote| (vote, Self::of(locker, vote, b""))).collect()
     }
 
-    /// Keys in the same part can be asked for at once.
+    /// Keys of the same part can be in one command.
     pub(crate) fn part(&self) -> u16 {
         match self.at {
             At::Vote(_, slot) => slot,
@@ -68,7 +68,7 @@ impl Spot {
         }
     }
 
-    /// The link that leads there.
+    /// The link to this server.
     fn link(&self) -> usize {
         match self.at {
             At::Vote(vote, slot) => self.locker.driver.link_of(vote, slot),
@@ -85,11 +85,11 @@ impl Spot {
         self.locker.driver.address(self.link())
     }
 
-    /// What each node of a Cluster serves, as [`served_by`] has it.
+    /// What each node of a Cluster serves, by [`served_by`].
     ///
     /// # Errors
     ///
-    /// The node that does not say so, or serves something else than before; also where a slot moves, or none serves it.
+    /// The node without an answer, or with other slots than before; also if a slot moves, or no node serves it.
     #[cfg(feature = "cluster")]
     pub(super) async fn served(
         locker: &Locker,
@@ -99,7 +99,7 @@ impl Spot {
         let last = nodes.len();
         for (_, node) in nodes {
             let read = |reply: &Frame| Some(served_by(reply.as_bytes()?));
-            // None of a node whose slots move.
+            // None for a node whose slots move.
             let (words, own) = match node.ask(None, None, &[b"CLUSTER", b"NODES"], &[], read).await
             {
                 Ok(said) => said.unwrap_or_default(),
@@ -116,19 +116,19 @@ impl Spot {
         Ok(served)
     }
 
-    /// Why it may have forgotten leases that still run, if so.
+    /// Why this server may have forgotten leases that still run, if so.
     pub(crate) fn quarantine(&self) -> Option<Reason> {
         let link = self.link();
         let wait = self.locker.driver.look(|machine| machine.votes_in(link, clock::now()));
         wait.map(Reason::Quarantined)
     }
 
-    /// What `read` makes of the reply to a script with these keys and further words; without a script, `keys` are all
-    /// words of a command. A watcher hears of what happens to the first key next.
+    /// Runs a script with these keys and further words, or without a script the command `keys`, and returns what `read`
+    /// makes of the reply. A watcher then notices the next change to the first key.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the question may have been sent.
+    /// When the future is dropped, the command may have been sent.
     pub(crate) async fn ask<T>(
         &self,
         watcher: Option<&Watcher>,
@@ -139,11 +139,11 @@ impl Spot {
     ) -> Result<T, Reason> {
         let owned = |words: &[&[u8]]| words.iter().map(|&word| word.into()).collect();
         let is = |known: Script| script.is_some_and(|script| script.digest == known.digest);
-        // The others only look.
+        // The other scripts only read.
         let ends_a_lease = is(scripts::RELEASE);
         let question = machine::Call {
             script: script.copied(),
-            // It is called so seldom that no server knows it.
+            // So rare that no server has the script cached.
             is_whole: is(scripts::INSPECT),
             keys: owned(keys),
             words: owned(words),
@@ -171,10 +171,10 @@ impl Spot {
     }
 }
 
-/// Hears of changes to one lock, over the connections of leases: of what happens on these the machine knows.
+/// Notices changes to one lock on the connections of leases, also those by the machine's own commands.
 pub(crate) struct Watcher {
     locker: Locker,
-    /// What was asked since it was armed.
+    /// The calls since [`Watcher::rearm`].
     calls: Mutex<Vec<Call>>,
 }
 
@@ -183,18 +183,18 @@ impl Watcher {
         Self { locker: locker.clone(), calls: Mutex::default() }
     }
 
-    /// From here on a change counts.
+    /// Begins again: changes from here on count.
     pub(crate) fn rearm(&mut self) {
         drop(std::mem::take(&mut *lock(&self.calls)));
     }
 
-    /// Whether all servers tell of changes to what was read since.
+    /// Whether all servers push changes to what was read since.
     pub(crate) fn is_told(&self) -> bool {
         let calls = lock(&self.calls);
         calls.len() == Spot::count(&self.locker) && calls.iter().all(Call::is_told)
     }
 
-    /// The lock may have changed since.
+    /// Waits until the lock may have changed.
     pub(crate) async fn stirred(&self) {
         poll_fn(|context| {
             match lock(&self.calls).iter().any(|it| it.poll_news(context).is_ready()) {
@@ -205,10 +205,10 @@ impl Watcher {
         .await;
     }
 
-    /// The locker was shut down.
+    /// Waits until the locker is shut down.
     pub(crate) async fn closed(&self) {
         poll_fn(|context| {
-            // All of them are told of that.
+            // A shutdown wakes all of them.
             for call in lock(&self.calls).iter() {
                 let _ = call.poll_news(context);
             }

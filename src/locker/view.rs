@@ -1,4 +1,4 @@
-//! Locks seen from outside, put together from the answers of all servers.
+//! Locks seen from outside, merged from the answers of all servers.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -40,18 +40,18 @@ pub struct HolderView {
     /// The owner, or one of the sharers. Its time left is how long it has a quorum, or without a quorum, how long it is on
     /// any server.
     pub holder: Holder,
-    /// The addresses of the servers that say so.
+    /// The addresses of the servers that show this owner.
     pub servers: Vec<String>,
     /// The largest fencing tokens that these servers have accepted for this lock, each once and the
     /// smallest first. They have all accepted the holder's own, unless it asked for none: then these
     /// are of leases before it. Where a process hands the lock on within itself, servers have accepted up to 15 more
     /// for the holders after it.
     pub tokens: Vec<u64>,
-    /// How many shares are taken where the lock is shared: readers, or the weight of permits. None where it is
-    /// not, or where the server did not say so.
+    /// How many shares of a shared lock are taken: readers, or the weight of permits. None if it is not shared, or the
+    /// server did not show it.
     pub shares: Option<u64>,
-    /// What stands under the key, each once: servers mark it where processes wait, and of sharers each server
-    /// names one. None where it is too long to be asked for.
+    /// The key's values, each once: a server marks the value while processes wait, and of sharers names one. None if
+    /// too long to be read.
     values: Vec<Bytes>,
 }
 
@@ -67,16 +67,15 @@ pub struct ServerFailure {
     pub reason: String,
 }
 
-/// What became of the leases that were to be broken: see
-/// [`Locker::break_lease`](crate::Locker::break_lease).
+/// The outcome of breaking leases: see [`Locker::break_lease`](crate::Locker::break_lease).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The addresses of the servers that had the lease and have it no more.
+    /// The addresses of the servers on which the lease was ended.
     pub freed: Vec<String>,
     /// Servers that did not confirm that the lease is gone.
     pub failures: Vec<ServerFailure>,
-    /// How many servers make a holder.
+    /// How many servers a holder needs.
     pub quorum: usize,
 }
 
@@ -94,7 +93,7 @@ impl HolderView {
 }
 
 impl Broken {
-    /// Whether the holder has no quorum any more, wherever else its lease may still be.
+    /// Whether the holder has lost its quorum, wherever else its lease may still be.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.len() < self.quorum
@@ -107,7 +106,7 @@ impl ServerFailure {
     }
 }
 
-/// As errors carry them.
+/// As a report for errors.
 pub(super) fn report(failures: &[ServerFailure]) -> Report {
     let reports = failures.iter().cloned().map(|ServerFailure { server, kind, reason }| {
         ServerReport { server, vote: Vote::Failed { kind, reason }, round_trip: None }
@@ -120,7 +119,7 @@ pub(super) fn is_lease(seen: &Seen) -> bool {
     seen.is_whole && holder_of(&seen.value, seen.pttl_ms).configuration != Configured::Unknown
 }
 
-/// What the servers say of a lock, each with its address, seen from a client with this fingerprint.
+/// Merges the servers' answers on a lock, each with the server's address, for a client with this fingerprint.
 pub(super) fn merge(
     name: Vec<u8>,
     quorum: Quorum,
@@ -153,7 +152,7 @@ pub(super) fn merge(
     }
 }
 
-/// The servers that show the same owner, or sharers with the same limit. There is at least one.
+/// The servers that show the same owner, or sharers with the same limit; at least one.
 struct Group {
     shown: Vec<(String, Seen)>,
 }

@@ -1,4 +1,4 @@
-//! A way through all keys of all servers that match a pattern, step by step.
+//! A scan of all keys of all servers that match a pattern, step by step.
 
 use std::collections::VecDeque;
 
@@ -10,19 +10,19 @@ use crate::api::Locker as Front;
 use crate::error::Error;
 use crate::net::reason::Reason;
 
-/// With it every scan begins, and says that it has ended.
+/// The cursor that begins a scan, and that ends it.
 const CURSOR: &[u8] = b"0";
 
 /// See the module's documentation.
 pub(super) struct Walk {
     pub(super) front: Front,
-    /// As SCAN takes it, with the prefix.
+    /// The pattern for SCAN, with the prefix.
     pub(super) pattern: Vec<u8>,
-    /// The servers that have still to be gone through, each with the number of its vote.
+    /// The servers still to scan, each with the index of its vote.
     ahead: VecDeque<(usize, Spot)>,
-    /// How far the first of them is.
+    /// The cursor at the first of them.
     pub(super) cursor: Bytes,
-    /// How it went with each vote so far.
+    /// The result for each vote so far.
     passages: Vec<Passage>,
     /// What the nodes of a Cluster served at the beginning.
     #[cfg(feature = "cluster")]
@@ -30,13 +30,13 @@ pub(super) struct Walk {
     pub(super) failures: Vec<ServerFailure>,
 }
 
-/// How it went to go through the servers of a vote; the worst of them counts.
+/// The result of scanning a vote's servers, the worst of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     Whole,
-    /// To the end, but one of them may have forgotten leases, or a slot moved.
+    /// Complete, but one of them may have forgotten leases, or a slot moved.
     Doubtful,
-    /// One of them could not be gone through to the end.
+    /// One of them could not be scanned to the end.
     Broken,
 }
 
@@ -54,7 +54,7 @@ impl Walk {
         }
     }
 
-    /// Has the nodes of a Cluster say what they serve: before the first step, and behind the last.
+    /// Reads which slots a Cluster's nodes serve, before the first step and after the last.
     #[cfg(feature = "cluster")]
     pub(super) async fn survey(&mut self) {
         let is_due = match self.served.is_empty() {
@@ -69,12 +69,12 @@ impl Walk {
         }
     }
 
-    /// The server of the next step, with the number of its vote.
+    /// The server of the next step, with the index of its vote.
     pub(super) fn here(&self) -> Option<(usize, Spot)> {
         self.ahead.front().cloned()
     }
 
-    /// A step led to this cursor; or why the server cannot be gone through.
+    /// Notes the cursor that a step returned, or why the server cannot be scanned.
     pub(super) fn stepped(&mut self, cursor: Result<Bytes, Reason>) {
         let Some((vote, spot)) = self.here() else { return };
         match cursor {
@@ -91,7 +91,7 @@ impl Walk {
         }
     }
 
-    /// The user lacks the rights to see something; each is told once.
+    /// Notes what the user has no rights to see, each once.
     pub(super) fn note_denied(&mut self, denied: Vec<ServerFailure>) {
         for failure in denied {
             if !self.failures.contains(&failure) {
@@ -114,7 +114,7 @@ impl Walk {
         self.passages[vote] = self.passages[vote].max(passage);
     }
 
-    /// Whether what these servers show was found before: at one in front of the present one.
+    /// Whether one of these servers was scanned before the present one, so that its keys were found there.
     pub(super) fn has_met(&self, mut shown: impl Iterator<Item = usize>) -> bool {
         let passed = |vote: usize| {
             self.passages.get(vote).is_some_and(|passage| *passage != Passage::Broken)
@@ -123,7 +123,7 @@ impl Walk {
         shown.any(|vote| vote < here && passed(vote))
     }
 
-    /// Refuses a walk that went through no server.
+    /// Refuses a scan that failed at every server.
     pub(super) fn end(&self) -> Result<(), Error> {
         match self.passages.iter().any(|passage| *passage != Passage::Broken) {
             true => Ok(()),
@@ -131,7 +131,7 @@ impl Walk {
         }
     }
 
-    /// Whether whatever a quorum of the servers had all the while was met.
+    /// Whether all was found that a quorum of the servers had throughout.
     pub(super) fn is_complete(&self) -> bool {
         let whole = self.passages.iter().filter(|passage| **passage == Passage::Whole).count();
         self.ahead.is_empty() && whole > Spot::count(&self.front) - self.front.quorum().needed()

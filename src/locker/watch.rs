@@ -16,7 +16,7 @@ use crate::policy::{LockState, Moment, Setback};
 pub struct LockWatch {
     locker: Locker,
     onlooker: Result<Onlooker, InvalidName>,
-    /// The standing that was shown last, and when it was first seen.
+    /// The standing that was returned last, and when it was first seen.
     known: Option<(Standing, Moment)>,
 }
 
@@ -24,12 +24,12 @@ pub struct LockWatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
     HeldBy(String),
-    /// By several. Which of them is shown, a renewal may change.
+    /// Shared by several: which of them a server names may change with a renewal.
     Shared(Shared),
     NotHeld,
-    /// Too few servers say.
+    /// Too few servers answered.
     Unknown,
-    /// No server says.
+    /// No server answered.
     Failed(ErrorKind),
 }
 
@@ -51,12 +51,12 @@ impl Standing {
 impl Locker {
     /// Watches the holder of the lock `name`, without acquiring it and without a place in its line.
     ///
-    /// Servers tell of changes, by client tracking (RESP3), over the connections that there are. A renewal costs a look: one script per server.
-    /// Otherwise each server is asked once when the TTL ends, and every 5 s. Where a server cannot tell of
-    /// changes, it is asked as [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
+    /// Servers push changes, by client tracking (RESP3), over the existing connections. A renewal costs a look: one
+    /// script per server. Otherwise each server is asked once when the TTL ends, and every 5 s. A server that cannot
+    /// push is asked as [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
     /// a lock that changes its holder all the time is looked at once in a pause of that policy.
     ///
-    /// Of several servers the word of a quorum counts: a lock that nobody has on a quorum is not held.
+    /// Of several servers a quorum counts: a lock that nobody has on a quorum is not held.
     ///
     /// # Examples
     ///
@@ -83,8 +83,8 @@ impl LockWatch {
         Self { locker: locker.clone(), onlooker, known: None }
     }
 
-    /// Waits for a change, and shows the lock as it is now: another holder, none any more, or servers that
-    /// answer no longer or again. The first call shows the lock at once.
+    /// Waits for a change, and shows the lock as it is now: another holder, none any more, or servers that stopped
+    /// answering or answer again. The first call shows the lock at once.
     ///
     /// A renewal is no change.
     ///
@@ -112,11 +112,11 @@ impl LockWatch {
         }
     }
 
-    /// How long it has been since [`LockWatch::changed`] saw what it has shown last: since when the lock has
-    /// this holder, or none. None before the first call.
+    /// How long [`LockWatch::changed`] has seen what it last returned: since when the lock has this holder, or none.
+    /// None before the first call.
     ///
-    /// What the first call has shown may be older. A later change is seen within a round trip where servers
-    /// tell of changes, and at the next question where they do not.
+    /// The state that the first call returned may be older. A later change is seen within a round trip if servers push
+    /// changes, and otherwise at the next look.
     #[must_use]
     pub fn seen_for(&self) -> Option<Duration> {
         self.known.as_ref().map(|(_, seen_at)| clock::now().since(*seen_at))
@@ -124,8 +124,8 @@ impl LockWatch {
 
     /// Waits until nobody holds the lock, which may be so at once, and shows it as it is then.
     ///
-    /// Another client may acquire the lock before you do: to get it, request it. While no server
-    /// answers, or too few do, this waits on.
+    /// Another client may acquire the lock before you do: to get it, request it. While too few servers answer, this
+    /// waits on.
     ///
     /// # Errors
     ///
@@ -158,18 +158,18 @@ impl LockWatch {
         }
     }
 
-    /// When it was last asked for.
+    /// When the last look began.
     pub(super) fn asked_at(&self) -> Moment {
         self.onlooker.as_ref().map(Onlooker::asked_at).unwrap_or_default()
     }
 
-    /// Whether no later look can go otherwise.
+    /// Whether every later look would fail in the same way.
     pub(super) fn is_over(&self, error: &Error) -> bool {
         let is_undriven = || self.locker.engine.driver.look(|machine| machine.is_undriven);
         error.kind() == ErrorKind::ShutDown || self.onlooker.is_err() || is_undriven()
     }
 
-    /// The lock at the next look.
+    /// Waits for the next look, and returns it.
     pub(super) async fn look(&mut self) -> Result<LockView, Error> {
         let onlooker = self.onlooker.as_mut().map_err(Error::misuse)?;
         let Some(looked) = onlooker.look().await else {

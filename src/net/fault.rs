@@ -1,4 +1,4 @@
-//! What goes wrong on a connection.
+//! Failures of a connection.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
     #[error("the server did not reply within {:.1}", Units(*.0))]
     Timeout(Duration),
-    /// The server did not answer one command in time, and its greeting took nearly as long.
+    /// As `Timeout`, and the greeting took nearly as long.
     #[error(
         "the server did not reply within {:.1}, and its greeting took {:.1}: if it is far away, raise the command \
          timeout (Builder::command_timeout, --command-timeout)", Units(*.within), Units(*.greeting)
@@ -37,17 +37,17 @@ pub enum Fault {
     /// The server sent bytes that are not its protocol.
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
-    /// A reply was lost on the way or added to the others: none can be told from another's.
+    /// A reply was lost or inserted on the way, so no reply can be matched any more.
     #[error("the server's replies do not match the commands that wait for them")]
     Misplaced,
-    /// The reply to a command was none that this command has.
+    /// A reply of the wrong form for its command.
     #[cfg(any(test, feature = "_interviews"))]
     #[error("the server sent a reply that the command cannot have")]
     Unexpected,
 }
 
 impl Fault {
-    /// A server did not answer one command `within` this time, and its greeting took so long.
+    /// The fault if no reply came within this time, after a greeting of this length.
     pub(crate) fn of_late(within: Duration, greeting: Duration) -> Self {
         // A command takes a round trip, as the greeting did.
         let is_far = !greeting.is_zero() && greeting >= within / 4 * 3;

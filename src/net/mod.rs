@@ -1,11 +1,11 @@
-//! Opens one socket, and says what went wrong with it.
+//! Opens one socket, and says why it failed.
 //!
 //! This layer knows bytes, addresses and errors. It must never know what a lock, a script or a quorum is, nor decide to
 //! connect again: the machine decides that.
 //!
-//! `transport` opens sockets, with `tls` if asked for; `streams` has a caller open them; `open_error` says why a dial failed;
-//! `limits` says how large a reply may be; `refusal` is a server's error, `fault` why a command has no reply, `reason` which
-//! party failed.
+//! `transport` opens sockets, with `tls` if needed; `streams` uses those that a caller opens; `open_error` says why a
+//! dial failed; `limits` says how large a reply may be; `refusal` is a server's error, `fault` why a command has no
+//! reply, `reason` which party failed.
 
 pub mod fault;
 #[cfg(any(test, feature = "cluster", feature = "sentinel"))]
@@ -15,19 +15,19 @@ pub(crate) mod reason;
 pub mod refusal;
 #[cfg(feature = "streams")]
 pub mod streams;
-/// Without the feature there is no way to have a connector.
+/// Without the feature: no connector exists.
 #[cfg(not(feature = "streams"))]
 pub mod streams {
-    /// Nothing.
+    /// Has no values.
     #[derive(Clone, Debug)]
     pub enum Connector {}
 }
 #[cfg(feature = "tls")]
 pub mod tls;
-/// Without the feature there is no way to have a client of TLS.
+/// Without the feature: no TLS client exists.
 #[cfg(not(feature = "tls"))]
 pub mod tls {
-    /// Nothing.
+    /// Has no values.
     #[derive(Clone, Debug)]
     pub enum Client {}
 

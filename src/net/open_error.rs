@@ -1,4 +1,4 @@
-//! Why a handshake brought no connection.
+//! Why there is no usable connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::net::tls::TlsFault;
 use crate::net::transport::Address;
 use crate::policy::Units;
 
-/// What a server of TLS begins its answer with to a client that does not speak TLS.
+/// The first byte of a TLS server's reply to a client without TLS.
 const TLS_ALERT: u8 = 0x15;
 
 /// Why there is no usable connection.
@@ -24,44 +24,44 @@ pub enum OpenError {
     /// Dial and handshake together took too long.
     #[error("could not connect within {}", Units(*.0))]
     Timeout(Duration),
-    /// The server answered what was said before the scripts, and not them.
+    /// The server replied to the commands before the scripts, but not to the scripts.
     #[error(
         "the server answered HELLO but not SCRIPT LOAD within {}: a slow script or CLIENT PAUSE holds it \
          up (end it by SCRIPT KILL or CLIENT UNPAUSE), or it was demoted (give its successor too)",
         Units(*.0)
     )]
     ScriptsHeldUp(Duration),
-    /// The system gives us no socket.
+    /// The system could not open a socket.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
-    /// The provider of credentials gave none: what it did instead.
+    /// The provider of credentials failed: how.
     #[cfg(any(test, feature = "credentials"))]
     #[error("the credentials provider {0}")]
     NoCredentials(Arc<str>),
-    /// There is a socket, and no TLS on it.
+    /// The socket opened, but TLS failed.
     #[cfg(feature = "tls")]
     #[error("{0}")]
     Tls(TlsFault),
-    /// The server is to be met over TLS, and there is nothing here that could.
+    /// The server needs TLS, and this build or locker has none.
     #[error("TLS needs the feature `tls`: build leasehold with it")]
     NoTls,
-    /// The server speaks TLS, and we did not.
+    /// The server uses TLS, and this client did not.
     #[error("the server speaks TLS on this port: use rediss://")]
     WantsTls,
-    /// The server may speak TLS, and we did not; or be about to end.
+    /// The server may use TLS, and this client did not; or the server is shutting down.
     #[error(
         "the server closed the connection during the handshake ({0}): \
          if it speaks TLS on this port, use rediss://; if it is a proxy that closes at commands that it does not know, \
          such as twemproxy, give a server's own address"
     )]
     HungUp(Fault),
-    /// What answers is another kind of server, such as one for the web.
+    /// Another kind of server replied, such as a web server.
     #[error("no Redis answers on this port ({0}): give the address of a Redis or Valkey server")]
     NotRedis(DecodeError),
-    /// There is none yet.
+    /// The first dial is still under way.
     #[error("not connected yet")]
     Connecting,
-    /// The runtime that was to keep the connection has ended.
+    /// The runtime of the connection has ended.
     #[error(
         "the tokio runtime on which this locker connected has ended: connect again on this one"
     )]
@@ -74,14 +74,14 @@ pub enum OpenError {
     Refused {
         /// The step.
         step: &'static str,
-        /// Its words.
+        /// The server's error.
         error: ServerError,
     },
-    /// A node of a Cluster does not say which master serves which slot.
+    /// A Cluster's node does not say which master serves which slot.
     #[cfg(any(test, feature = "cluster"))]
     #[error("{0}")]
     Topology(String),
-    /// The server answered a step with something else than that step's reply.
+    /// A reply of the wrong form for this step.
     #[error("the server sent a reply to {step} that this command cannot have")]
     Unexpected {
         /// The step.
@@ -92,7 +92,7 @@ pub enum OpenError {
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> Self {
         let objection = match &fault {
-            // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
+            // In TLS 1.3 a server refuses our certificate after our side of the handshake is done.
             Fault::Io(error) => Self::of_tls(error),
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
             Fault::Decode(error @ DecodeError::UnknownType(_)) => Some(Self::NotRedis(*error)),
@@ -107,7 +107,7 @@ impl OpenError {
         Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
     }
 
-    /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
+    /// The error for several addresses of which none serves: a server's error, or else that none could be dialled.
     pub(crate) fn of_all(failed: &mut dyn Iterator<Item = (Option<SocketAddr>, Self)>) -> Self {
         let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
         for (at, error) in failed {
@@ -130,7 +130,7 @@ impl OpenError {
         }
     }
 
-    /// Many servers of TLS just hang up on a client that does not speak TLS.
+    /// Many TLS servers just close the connection of a client without TLS.
     pub(crate) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {
             Self::Broken(fault @ (Fault::ClosedByServer | Fault::Io(_))) if may_be_tls => {
@@ -151,7 +151,7 @@ impl OpenError {
     }
 }
 
-/// Certificates do not get better by waiting, but a server that is silent may speak again.
+/// A certificate stays wrong, but a silent server may answer later.
 #[cfg(feature = "tls")]
 fn kind_of_tls(fault: &TlsFault) -> FailureKind {
     match fault {

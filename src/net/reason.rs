@@ -18,29 +18,29 @@ pub(crate) enum Reason {
     NoReply(Fault),
     #[error("{}", explained(.0, false))]
     Refused(ServerError),
-    /// It was demoted, or the nodes of a Cluster redirect to one another in a circle.
+    /// The server was demoted, or nodes of a Cluster redirect in a circle.
     #[error("{}", explained(.0, true))]
     Unsettled(ServerError),
-    /// A reply that the question does not have.
+    /// A reply of the wrong form for the command.
     #[error("the server sent a reply that no lock command has")]
     Unexpected,
-    /// None within the caller's limit.
+    /// No reply within the caller's limit.
     #[cfg(any(test, feature = "election", feature = "family"))]
     #[error("outcome unknown: no reply within the caller's time limit")]
     Unanswered,
-    /// It was not asked, because it did not answer before; how much longer it is not asked.
+    /// Not asked for this much longer, because it did not answer before.
     #[error("not asked, as it did not answer before: next try in {:.1}", Units(*.0))]
     BreakerOpen(Duration),
-    /// It may not vote.
+    /// The server may not vote.
     #[error("{0}")]
     Unfit(Unfit),
-    /// It may have forgotten leases; how much longer.
+    /// The server may have forgotten leases; the time until it votes.
     #[error(
         "not asked, as it restarted and may have forgotten leases: it may vote in {:.1}",
         Units(*.0)
     )]
     Quarantined(Duration),
-    /// It is the primary for the first time, and may have forgotten leases that run for the second.
+    /// How long the server has been the primary, and how much longer it may lack leases.
     #[cfg(any(test, feature = "grace"))]
     #[error(
         "not asked, as the primary changed {:.1} ago and names that were free may have been locked: ask \
@@ -48,35 +48,35 @@ pub(crate) enum Reason {
         Units(*.0), Units(*.1)
     )]
     Graced(Duration, Duration),
-    /// It was promoted while the master before it still granted leases, of which it knows nothing;
-    /// how much longer clients may take to notice.
+    /// The server was promoted while the old master still granted leases that it lacks; the time that clients may still
+    /// take to notice.
     #[error(
         "not asked, as it was just promoted and the old master may still grant leases: it may \
          grant in {:.1}",
         Units(*.0)
     )]
     Settling(Duration),
-    /// Its shares are of a semaphore with another limit than this one; 0 for readers.
+    /// The semaphore has shares under another limit; 0 for readers.
     #[cfg(any(test, feature = "sharing"))]
     #[error("the name is in use for {}, and this request wants {}", limit(*.theirs), limit(*.ours))]
     OtherLimit { theirs: u64, ours: u64 },
 }
 
 impl Reason {
-    /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
+    /// Whether the command's keys are at two nodes, so that each key needs a command of its own.
     #[cfg(any(test, feature = "inspect"))]
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Refused(error) if error.code() == Code::Apart)
     }
 
-    /// Whether nothing listens there, as where a process has ended.
+    /// Whether nothing listens there, as after a process has ended.
     #[cfg(feature = "sentinel")]
     pub(crate) fn is_refused_dial(&self) -> bool {
         let Self::NoConnection(OpenError::Dial(error)) = self else { return false };
         error.kind() == std::io::ErrorKind::ConnectionRefused
     }
 
-    /// The same, of a Sentinel.
+    /// The same reason, given by a Sentinel.
     #[cfg(feature = "sentinel")]
     pub(crate) fn of_sentinel(self) -> Self {
         match self {
@@ -87,7 +87,7 @@ impl Reason {
         }
     }
 
-    /// What is told of a server that could not be asked.
+    /// The report entry of a server that gave no answer.
     pub(crate) fn of_server(&self, server: String) -> ServerReport {
         ServerReport { server, vote: self.vote(), round_trip: None }
     }
@@ -114,7 +114,7 @@ impl Reason {
     }
 }
 
-/// A server's words behind what they mean here; of one that may be no master any more, or whose slots move.
+/// What the server's error means, and its text; for a server that may have been demoted, or whose slots move.
 fn explained(error: &ServerError, is_moving: bool) -> String {
     let meaning = match error.code() {
         Code::ReadOnly if is_moving => {

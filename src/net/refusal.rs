@@ -1,4 +1,4 @@
-//! What a server means by an error reply: its first word.
+//! What a server's error reply means, by its first word.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ pub use crate::policy::Code;
 use crate::policy::parts::{has, lower, parted};
 use crate::policy::{line_of, names_eval};
 
-/// An error reply, kept as the server put it.
+/// An error reply, with the server's text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError(Arc<Said>);
 
-/// Shared: an error goes through many hands.
+/// Shared, because errors are cloned often.
 #[derive(Clone, PartialEq, Eq)]
 struct Said {
     code: Code,
     text: String,
-    /// The rights that the user lacks, in an ACL's words, or the command that no script may call, where that is known.
+    /// What the user lacks, in an ACL's words, or the command that scripts may not call, if known.
     lacking: Option<String>,
-    /// A Sentinel said it.
+    /// A Sentinel sent it.
     is_sentinels: bool,
 }
 
 impl ServerError {
-    /// Reads the text of an error reply, which the connection has made short and free of passwords.
+    /// Reads an error's text, which the connection has shortened and cleared of passwords.
     #[inline(never)]
     pub fn new(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).into_owned();
@@ -36,15 +36,15 @@ impl ServerError {
         Self(Arc::new(Said { code, text, lacking, is_sentinels: false }))
     }
 
-    /// The same, said by a Sentinel.
+    /// The same error, from a Sentinel.
     #[cfg(feature = "sentinel")]
     pub fn of_sentinel(mut self) -> Self {
         Arc::make_mut(&mut self.0).is_sentinels = true;
         self
     }
 
-    /// The same of a command that ran `script`, if any, and has these keys: servers do not always
-    /// say which command of a script, or which key, the user may not use.
+    /// The same error of a command with these keys, and with `script` if not empty: servers do not always name the
+    /// command of a script, or the key, that the user may not use.
     pub fn about(self, script: &str, keys: &[&[u8]]) -> Self {
         let code = self.code();
         if !matches!(code, Code::Permission | Code::Unscripted) || self.0.lacking.is_some() {
@@ -71,17 +71,17 @@ impl ServerError {
         }
     }
 
-    /// Of an error about a right: whether it is one to a key, and not to a command.
+    /// For an error about a right: whether the right is to a key.
     pub fn is_about_keys(&self) -> bool {
         has(self.text(), "access") && has(self.text(), "key")
     }
 
-    /// Of an error about a right: whether it is one to a channel.
+    /// For an error about a right: whether the right is to a channel.
     pub fn is_about_channels(&self) -> bool {
         has(self.text(), "access") && has(self.text(), "channel")
     }
 
-    /// The same, where it is known what the user lacks.
+    /// The same error, with the right that the user lacks.
     pub fn lacking(mut self, right: String) -> Self {
         if let Code::Permission | Code::Unscripted = self.code() {
             Arc::make_mut(&mut self.0).lacking = Some(right);
@@ -89,12 +89,12 @@ impl ServerError {
         self
     }
 
-    /// The server's words.
+    /// The server's text.
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// What it means.
+    /// The error's meaning.
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -114,7 +114,7 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     parted(rest, behind).map(|(found, _)| found)
 }
 
-/// The server's words, made safe for a terminal, and what to do where a right is missing.
+/// The server's text, escaped for a terminal, and what to do about a missing right.
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Said { code, text, lacking, is_sentinels } = &*self.0;
@@ -132,7 +132,7 @@ impl fmt::Display for ServerError {
             (None, Code::Auth) if text.starts_with("NOAUTH") => {
                 f.write_str("; give the URL a password, as in redis://user:password@host:port")
             }
-            // Of scripts that could not be brought.
+            // The server refuses the commands of scripts.
             (None, Code::NoScript | Code::Unsupported) if names_eval(text) => f.write_str(
                 "; the server runs no scripts: plain locks do without by Builder::scriptless (feature \
                  `scriptless`) or --scriptless, all else takes them (docs/managed.md)",

@@ -1,9 +1,9 @@
-//! Connections that a caller opens: `Builder::connector`.
+//! Uses streams that a caller opens: `Builder::connector`.
 //!
-//! The driver writes without waiting, from whichever task has something to say, and has the kernel tell what can be read. A
-//! caller's stream knows neither, and may panic, or hang. So each stream has a task of its own, which copies between the
-//! stream and one socket of a pair, and the driver has the pair's other socket. The task ends with the stream, or soon
-//! after the driver has let go, whatever the stream does.
+//! The driver writes without waiting, from any task, and polls sockets for what can be read. A caller's stream supports
+//! neither, and may panic or hang. So each stream has a task of its own, which copies between the stream and one socket
+//! of a pair, and the driver has the pair's other socket. The task ends with the stream, or soon after the driver has
+//! dropped its socket.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -24,10 +24,10 @@ use crate::clock;
 use crate::policy::Units;
 use crate::race::{First, caught, race, timeout};
 
-/// What is copied at a time.
+/// Bytes copied at a time.
 const ROOM_BYTES: usize = 8 * 1024;
 
-/// What a caller may give.
+/// What a caller's stream must support.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 type Opened = io::Result<Box<dyn Stream>>;
 type Connect = dyn Fn(String, u16) -> BoxFuture<'static, Opened> + Send + Sync;
 
-/// The caller's own way to a host and a port.
+/// The caller's function that opens a stream to a host and a port.
 #[derive(Clone)]
 pub struct Connector(Arc<Connect>);
 
@@ -48,12 +48,12 @@ impl Connector {
         let connect = Arc::new(connect);
         Self(Arc::new(move |host, port| {
             let connect = Arc::clone(&connect);
-            // It is called when it is polled: what it does by itself may panic, too.
+            // Called inside the future, so that its own panic is caught too.
             Box::pin(async move { Ok(Box::new(connect(host, port).await?) as Box<dyn Stream>) })
         }))
     }
 
-    /// Has the caller open a stream, and gives the halves of what leads to it: see [`crate::net::transport::open`].
+    /// Opens a caller's stream, and returns the halves of a socket to it: see [`crate::net::transport::open`].
     pub(super) async fn open(
         &self,
         (host, port): (&str, u16),
@@ -107,14 +107,14 @@ fn panicked() -> io::Error {
     at_fault(io::ErrorKind::Other, format_args!("gave a stream that panicked"))
 }
 
-/// Unix sockets, which are read, written and waited for as any others.
+/// A pair of Unix sockets, used like TCP sockets.
 #[cfg(unix)]
 async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     use std::os::{fd::OwnedFd, unix::net::UnixStream};
 
     let registered = |socket: UnixStream| {
         socket.set_nonblocking(true)?;
-        // Elsewhere each write says so.
+        // On other systems each write has a flag for that.
         #[cfg(target_vendor = "apple")]
         rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
         TcpStream::from_std(OwnedFd::from(socket).into())
@@ -123,7 +123,7 @@ async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     Ok((registered(ours)?, registered(theirs)?))
 }
 
-/// Where there are no pairs: what is dialled by another program meanwhile is hung up on.
+/// A pair by a TCP listener; another program's connection to that is closed.
 #[cfg(not(unix))]
 async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
@@ -138,7 +138,7 @@ async fn pair() -> io::Result<(TcpStream, TcpStream)> {
     }
 }
 
-/// Copies to the end of `from`, and says how that came; or to an error of `to`.
+/// Copies to the end of `from`, and returns how that ended; or until an error of `to`.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -153,8 +153,8 @@ async fn copy(
     }
 }
 
-/// Copies both ways until the stream ends, or the driver has no use for it any more; what the driver has said last may
-/// take this long.
+/// Copies both ways until the stream ends, or the driver drops its socket; the driver's last bytes may then take this
+/// long.
 async fn carry(
     stream: Box<dyn Stream>,
     socket: TcpStream,
@@ -167,16 +167,16 @@ async fn carry(
         let down = pin!(async {
             match copy(&mut from_stream, &mut to_driver).await {
                 Ok(ended) => ended,
-                // The driver has let go: what it has said last goes up.
+                // The driver has dropped its socket: its last bytes are still copied up.
                 Err(_) => pending().await,
             }
         });
         let up = pin!(async {
-            // However the driver has let go: where it has not read all, its end is an error.
+            // If the driver has not read all, the end of its socket is an error.
             let _ = copy(&mut from_driver, &mut to_stream).await?;
             to_stream.shutdown().await
         });
-        // Down first: a server that hangs up has said why.
+        // Downwards first: a server that closes the connection may have sent the reason.
         let copying = pin!(async {
             match race(down, up).await {
                 First::One(ended) | First::Other(ended) => ended,
@@ -193,11 +193,11 @@ async fn carry(
         }
     };
     match ended {
-        // An end of TLS that is not announced is an end as well.
+        // An end without TLS's close message is an end as well.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
             #[cfg(feature = "tls")]
             let error = super::tls::TlsFault::explained(error);
-            // The driver may have let go.
+            // The driver may have dropped its half.
             let _ = tell.send(error);
         }
         _ => {}
@@ -207,7 +207,7 @@ async fn carry(
 /// The half that the reader owns.
 pub(crate) struct ReadHalf {
     half: tcp::OwnedReadHalf,
-    /// Why the stream has ended, where that is known. Its drop tells that the driver has let go.
+    /// Why the stream has ended, if known. Dropping it tells the task that the driver is gone.
     why: oneshot::Receiver<io::Error>,
 }
 

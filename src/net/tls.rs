@@ -28,10 +28,10 @@ use crate::policy::Moment;
 pub(crate) use trust::InvalidTls;
 use trust::{Identity, Pem};
 
-/// The handshake of a connection that replaces another may take this many times as long as a first one: when all clients
-/// come back at once, a server needs long for their handshakes, and one that is given up has to be repeated.
+/// A replacing connection has this many times as long for its handshake: when all clients reconnect at once, a server
+/// needs long for their handshakes, and each one given up is repeated.
 const PATIENCE: u32 = 15;
-/// Servers whose last session is remembered.
+/// Maximum servers whose last session is kept.
 const SESSIONS_MAX: usize = 64;
 
 /// TLS settings for `rediss://` URLs: the CAs to trust, and a client certificate.
@@ -51,7 +51,7 @@ const SESSIONS_MAX: usize = 64;
 #[derive(Clone, Default)]
 #[must_use = "it does nothing until it is given to a builder"]
 pub struct Tls {
-    /// None is the platform's.
+    /// Empty for the platform's.
     roots: Vec<Pem>,
     identity: Option<Identity>,
     server_name: Option<String>,
@@ -124,8 +124,8 @@ impl Tls {
                 config.with_client_auth_cert(chain, key).map_err(InvalidTls::Identity)?
             }
         };
-        // To resume a session is to take the server's certificate as still good, for as long as the server's ticket
-        // lasts; and it spares a server that all come back to most of the work.
+        // A resumed session trusts the server's certificate for as long as the server's ticket lasts; and saves a
+        // server to which all clients reconnect most of the work.
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
         let connector = TlsConnector::from(Arc::new(config));
         Ok(Client { connector, server_name, is_patient: false })
@@ -148,30 +148,30 @@ impl fmt::Debug for Tls {
 #[derive(Clone)]
 pub struct Client {
     connector: TlsConnector,
-    /// The name that every server is expected to prove; where none is given, its host.
+    /// The name that every server's certificate must have; by default its host.
     server_name: Option<ServerName<'static>>,
-    /// Handshakes have [`PATIENCE`].
+    /// Whether handshakes have [`PATIENCE`].
     is_patient: bool,
 }
 
 impl Client {
-    /// The same for connections that take another's place.
+    /// The same client for connections that replace another.
     #[must_use]
     pub fn patient(&self) -> Self {
         Self { is_patient: true, ..self.clone() }
     }
 
-    /// How long a connection may take to be ready, all together, where a dial may take this long.
+    /// The time for a whole connection, if a dial may take this long.
     #[must_use]
     pub fn whole(&self, within: Duration) -> Duration {
         if self.is_patient { within.saturating_mul(PATIENCE) } else { within }
     }
 
-    /// The name that the certificate of the server at `host` has to be for.
+    /// The name for which the certificate of the server at `host` has to be.
     ///
     /// # Errors
     ///
-    /// [`TlsFault::ServerName`] where there can be none.
+    /// [`TlsFault::ServerName`] if the host cannot be in a certificate.
     pub fn name_for(&self, host: &str) -> Result<ServerName<'static>, TlsFault> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),
@@ -179,7 +179,7 @@ impl Client {
         }
     }
 
-    /// The handshake.
+    /// Makes the handshake.
     pub(super) async fn agree(
         &self,
         host: &str,

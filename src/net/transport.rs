@@ -35,10 +35,11 @@ use crate::clock;
 use crate::policy::Moment;
 use crate::policy::parts::{has, parted};
 
-/// Dial and TLS may take all the time but this part of it: what comes later than that would not be
-/// ready in time, and so there is still the time to say what was waited for.
+/// Dial and TLS may take all of a dial's time but this part of it, which is left for the handshake after them, or for
+/// the error that says what was slow.
 pub(crate) const GREETING_SHARE: u32 = 10;
-/// How long one address of a name is tried before the next one is, too: RFC 8305, "Connection Attempt Delay".
+/// How long one address of a name is tried alone before the next one is tried too: RFC 8305, "Connection Attempt
+/// Delay".
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Where a server listens.
@@ -59,7 +60,7 @@ pub enum Address {
     },
 }
 
-/// Paths as they are spelt: part by part is more code.
+/// Compares paths as bytes: by components takes more code.
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -85,7 +86,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Spelt as the standard library does, whose own way can pad it too, and is more code than a dial.
+/// The standard library's text, without its padding, which is more code than a dial.
 impl From<SocketAddr> for Address {
     fn from(at: SocketAddr) -> Self {
         let host = match (at.ip().to_canonical(), at) {
@@ -102,7 +103,7 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// RFC 5952: the first of the longest runs of zeros is left out.
+/// By RFC 5952: omits the first of the longest runs of zeros.
 fn spelt(groups: [u16; 8]) -> String {
     const ZEROS: &str = ":0:0:0:0:0:0:0:0:";
     let mut text = ":".to_owned();
@@ -120,10 +121,10 @@ fn spelt(groups: [u16; 8]) -> String {
     text[start..end].to_owned()
 }
 
-/// Opens a socket to one of the [`candidates`] of `address`, by the connector where there is one.
+/// Opens a socket to one of the [`candidates`] of `address`, by the connector if there is one.
 ///
-/// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
-/// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
+/// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`). A failure of TLS is
+/// inside the error, as a fault of its own ([`tls`]).
 #[cfg_attr(not(feature = "streams"), allow(unused_variables, reason = "there is no connector"))]
 pub(crate) async fn open(
     address: &Address,
@@ -153,12 +154,12 @@ pub(crate) async fn open(
             prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
-        // Read, written and waited for as any other: so there is one kind of halves.
+        // As a TCP stream, so that there is one kind of halves.
         Address::Unix { path } => TcpStream::from_std(connect_unix(path)?.into()).map(halves),
     }
 }
 
-/// The addresses of a name, the one that has served last at the head; what is no name, or the connector's, is one itself.
+/// The addresses of a name, the last that served first; one none for an IP address, a socket's path or a connector.
 pub(crate) async fn candidates(
     address: &Address,
     connector: Option<&Connector>,
@@ -176,7 +177,7 @@ pub(crate) async fn candidates(
     Ok(addresses.into_iter().map(Some).collect())
 }
 
-/// One of the [`candidates`] of the address serves: it is dialled first the next time.
+/// Notes that this one of the [`candidates`] served: the next dial tries it first.
 pub(crate) fn prefer(address: &Address, at: SocketAddr) {
     if let Address::Tcp { host, port } = address {
         lookup::prefer((host, *port), at);
@@ -205,10 +206,10 @@ async fn prepare(
     }
 }
 
-/// When the kernel begins to ask a peer from which nothing comes whether it is there.
+/// After how long without bytes from the peer the kernel probes the connection.
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
-/// How often it asks then.
+/// How often it probes then.
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -246,7 +247,7 @@ pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// A server that does not listen in time is no reason to wait here: its queue is full then, and it refuses.
+/// Does not wait for a listener whose queue is full: that is an error at once.
 #[cfg(unix)]
 pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
@@ -254,7 +255,7 @@ pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
 
-    // Where the flag is there, a program that is started meanwhile does not inherit the socket.
+    // With this flag a program started meanwhile does not inherit the socket.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let flags = SocketFlags::CLOEXEC;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -262,7 +263,7 @@ pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     ioctl_fionbio(&socket, true)?;
-    // Elsewhere each write says so.
+    // On other systems each write has a flag for that.
     #[cfg(target_vendor = "apple")]
     rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -299,14 +300,14 @@ impl ReadHalf {
         }
     }
 
-    /// Whether there may be something to read. Where there is not, the task is woken once there is: that is found out with
-    /// less than [`ReadHalf::read`] takes.
+    /// Whether there may be something to read; if not, the task is woken once there is. Cheaper than
+    /// [`ReadHalf::read`].
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Tcp(half) => half.as_ref().poll_read_ready(context).map(drop),
             #[cfg(feature = "streams")]
             Self::Streamed(half) => half.socket().poll_read_ready(context).map(drop),
-            // What it has decrypted is seen by nobody else.
+            // Decrypted bytes may wait in the session, which the socket cannot show.
             #[cfg(feature = "tls")]
             Self::Tls(_) => Poll::Ready(()),
             #[cfg(any(test, feature = "testing"))]
@@ -325,8 +326,8 @@ pub(crate) enum WriteHalf {
 }
 
 impl WriteHalf {
-    /// Writes what the kernel takes now; `WouldBlock` when that is nothing. After that the same
-    /// bytes have to be offered again, because TLS may have begun to send them.
+    /// Writes what the kernel takes now; `WouldBlock` if nothing. After that the same bytes have to be offered again,
+    /// because TLS may have begun to send them.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(half) => half.try_write(bytes),
@@ -348,8 +349,8 @@ impl WriteHalf {
         }
     }
 
-    /// Shuts the writing half down, and reads to the peer's end: a system discards what it has not sent yet where a socket is
-    /// closed before something has come, or is read.
+    /// Shuts the writing half down, and reads up to the peer's end: a socket that is closed with unread bytes, or that
+    /// then receives some, loses what it has not sent.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(socket) = self.shut_down_writing() else { return Poll::Ready(Ok(())) };
         loop {
@@ -364,7 +365,7 @@ impl WriteHalf {
         }
     }
 
-    /// Says that no more will come. That fails only where it was said before, or the connection has ended.
+    /// Sends the end of the stream. Fails only if it was sent before, or the connection has ended.
     pub(crate) fn shut_down_writing(&self) -> Option<&TcpStream> {
         let socket = match self {
             Self::Tcp(half) => half.as_ref(),
@@ -378,11 +379,11 @@ impl WriteHalf {
         Some(socket)
     }
 
-    /// Ends the connection in both directions, whatever else still holds a half of it.
+    /// Ends the connection in both directions, even if the other half is still in use.
     pub(crate) fn shut_down(&self) {
         #[cfg(any(unix, windows))]
         {
-            // It fails only when the connection has already ended.
+            // Fails only if the connection has already ended.
             let _ = match self {
                 Self::Tcp(half) => shut_down(half.as_ref(), Shutdown::Both),
                 #[cfg(feature = "tls")]

@@ -1,7 +1,7 @@
 //! One of several locks: the first that is free.
 //!
-//! Each lock is asked for by itself, so whatever is granted beside the one that is kept is a lease of its
-//! own, which is given back where it is dropped: also where the whole future is.
+//! Each lock has a request of its own, and each grant is a lease of its own. Dropping a lease releases its lock, and
+//! dropping the whole future drops all leases.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,20 +17,20 @@ use crate::policy::{Moment, Wait, left_of};
 use crate::race::next;
 use crate::request::order::Wish;
 
-/// For how long they are tried one after the other, as a part of a command's timeout.
+/// For how long the locks are tried one by one: the command timeout divided by this.
 const ALONE_SHARE: u32 = 8;
 
-/// Begins to take one of the locks of this wish.
+/// Begins to acquire one of the locks of this wish.
 pub(crate) fn begin_any(front: &Front, wish: &Wish) -> Way {
     Way::aside(acquire_any(front.clone(), wish.clone()))
 }
 
-/// Takes one of the locks, or says why none of them is available. Tries one after the other first, so that
-/// nothing is taken that is not kept where one of them is free and servers answer soon; then waits for all of them.
+/// Acquires one of the locks, or says why none is available. Tries one by one first, which takes no second lock if one
+/// is free and servers answer soon; then waits for all of them.
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, whatever may have been granted is given back.
+/// When the future is dropped, whatever may have been granted is released.
 async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
     let tries = try_each(&front, &wish);
@@ -46,7 +46,7 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
     let wait = match wish.wait {
         Wait::Never | Wait::AtMost(Duration::ZERO) => return Err(worst(failures)),
         Wait::Forever => Wait::Forever,
-        // For a millisecond at the least, which is enough to say what stands in the way.
+        // At least a millisecond, so that the error can say why.
         Wait::AtMost(limit) => {
             let waited = clock::now().since(asked_at);
             Wait::AtMost(limit.max(waited + Duration::from_millis(1)))
@@ -57,10 +57,10 @@ async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
     first(running.collect(), Vec::new()).await.map_err(worst)
 }
 
-/// Tries one after the other, once; those that are left after a while, at once: else servers that do not answer
-/// would take a command's time for each.
+/// Tries each lock once: one by one, and after a while all that are left at once, so that servers that do not answer
+/// cost one command timeout, not one for each.
 async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
-    // A request that would wait does not take what others wait for already, as far as scripts tell.
+    // A request that would wait leaves a lock to its waiters; only scripts can do that.
     let is_fair = wish.is_fair || wish.wait != Wait::Never && !front.is_scriptless();
     let mut tries = wish.all().iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
@@ -80,14 +80,14 @@ async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
     first(running, failures).await
 }
 
-/// The same for one of the locks.
+/// The same wish for one of the locks.
 fn one(wish: &Wish, names: &Names) -> Wish {
     let Wish { wait, retry, is_fair, refuses_own, .. } = *wish;
     let (names, order) = (names.clone(), wish.order.clone());
     Wish { names, several: Vec::new(), order, wait, retry, is_fair, refuses_own }
 }
 
-/// What comes of one of them, for a caller that has waited since then.
+/// Requests one of the locks, for a caller that has waited since `asked_at`.
 fn run(front: &Front, mut wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
     let mut begun = None;
     Box::pin(poll_fn(move |context| {
@@ -104,7 +104,7 @@ fn run(front: &Front, mut wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<
     }))
 }
 
-/// The first that is granted; the others are dropped. Where none is, why, behind the failures that there were.
+/// The first grant; drops the other requests. Without a grant, all failures, after those given.
 async fn first(
     mut running: Vec<BoxFuture<'_, Result<Lease, Error>>>,
     mut failures: Vec<Error>,
@@ -118,7 +118,7 @@ async fn first(
     Err(failures)
 }
 
-/// What to say where each failed: an outage says more than that another holds one of the locks.
+/// The error to return if all failed: the first outage rather than contention.
 fn worst(failures: Vec<Error>) -> Error {
     let is_outage = |error: &Error| error.kind() != ErrorKind::Contended;
     let worst = failures

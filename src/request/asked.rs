@@ -1,4 +1,4 @@
-//! What a request asks for, and whether it can be.
+//! A request's settings, and their check.
 
 use std::time::Duration;
 
@@ -12,22 +12,21 @@ use crate::policy::Term;
 use crate::policy::Wait;
 use crate::request::order::{Order, Wish};
 
-/// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
+/// A request's settings, unchecked: awaiting the request reports what is wrong.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) wish: Wish,
-    /// How it is acquired, where it has several locks, of which all or one is wanted: only programs that want
-    /// that have the code.
+    /// How several locks are acquired, all or one: a function, so that only programs that use it contain its code.
     pub(super) way: Option<fn(&Front, &Wish) -> Way>,
-    /// Where it is not the locker's.
+    /// None for the locker's TTL.
     pub(super) ttl: Option<Duration>,
     pub(super) min_validity: Option<Duration>,
-    /// What was wrong with it from the start.
+    /// What was wrong when the request was made.
     pub(super) wrong: Option<Error>,
 }
 
 impl Asked {
-    /// Makes the wish what it is asked to be, or says why that is impossible.
+    /// Completes the wish by the settings, or says what is wrong with them.
     pub(super) fn check(&mut self, defaults: &Defaults, is_fenced: bool) -> Result<(), Error> {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
@@ -53,7 +52,7 @@ impl Asked {
         Term::new(ttl, min_validity).map_err(Error::misuse)
     }
 
-    /// Refuses what does not go with a lock that others may have shares of.
+    /// Refuses what shared locks cannot have.
     #[cfg(any(test, feature = "sharing"))]
     fn check_shared(&self) -> Result<(), Error> {
         let Order { bounds, sharing, .. } = &self.wish.order;
@@ -86,7 +85,7 @@ impl Asked {
                 "steal takes one lock: neither lock_all nor lock_any, nor a permit over several servers",
             ));
         }
-        // There is nobody to wait for.
+        // A request that takes a lock never waits.
         self.wish.wait = Wait::Never;
         Ok(())
     }

@@ -10,22 +10,22 @@ use crate::extra::sharing::Sharing;
 use crate::names::Names;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
-/// What a lease is to be like, however it is granted.
+/// The properties of a lease, however it is granted.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) term: Term,
     pub(crate) label: Option<Arc<str>>,
-    /// The priority in the queue, of a candidate of an election, or of the one of all requests for several locks that
-    /// has its turn: the next among all processes gets its lock, and nobody before that.
+    /// The priority in the queue: of a candidate of an election, or of the request for several locks that has its turn.
+    /// A lock with a priority is never passed on within a process: the queue's next of all processes gets it.
     pub(crate) priority: Option<u8>,
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
-    /// How long it is to be held or kept from others, beside what its TTL says.
+    /// How long to hold it, or to keep it from others, beside its TTL.
     pub(crate) bounds: Bounds,
-    /// The owner from which it is taken, if there is one.
+    /// The owner from which it is taken, if any.
     #[cfg(any(test, feature = "takeover"))]
     pub(crate) seize: Option<Seize>,
-    /// What is wanted of a lock that others may have shares of.
+    /// The share of a shared lock, if any.
     #[cfg(any(test, feature = "sharing"))]
     pub(crate) sharing: Option<Sharing>,
 }
@@ -35,12 +35,12 @@ pub(crate) struct Order {
 #[derive(Clone, Debug)]
 pub(crate) enum Seize {
     FromAnybody,
-    /// From the owner with this id alone.
+    /// Only from the owner with this id.
     From(Box<[u8; ID_LENGTH]>),
 }
 
 impl Order {
-    /// What the values of its owners say beside their ids, where its servers have this fingerprint.
+    /// The text behind the owner's id in the lock's value, for servers with this fingerprint.
     pub(crate) fn mark<'a>(&'a self, fingerprint: Option<&'a str>) -> Mark<'a> {
         let (label, lock_delay) = (self.label.as_deref(), self.bounds.lock_delay);
         Mark { lock_delay, fingerprint, priority: self.priority.unwrap_or(0), label }
@@ -50,19 +50,19 @@ impl Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) names: Names,
-    /// All of them, where there are several; none costs no allocation.
+    /// All locks if there are several, else empty, which costs no allocation.
     pub(crate) several: Vec<Names>,
     pub(crate) order: Order,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
-    /// Whether a lock is left to its waiters.
+    /// Whether a free lock is left to its waiters.
     pub(crate) is_fair: bool,
-    /// Whether a lock is refused at once that a guard of the same locker holds.
+    /// Whether to refuse at once a lock that a guard of the same locker holds.
     pub(crate) refuses_own: bool,
 }
 
 impl Wish {
-    /// The locks that are wanted.
+    /// All its locks.
     pub(crate) fn all(&self) -> &[Names] {
         if self.several.is_empty() { std::slice::from_ref(&self.names) } else { &self.several }
     }

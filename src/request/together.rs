@@ -7,9 +7,9 @@
 //! releases as soon as it has its locks. And a turn is bounded: if it was too short, the request releases all
 //! that it kept, and waits for the same time without keeping anything.
 //!
-//! The kept locks are parts: ordinary leases, each of one lock, and of an owner of its own. When it has all, the request
-//! takes all of them in one script, for which the parts' locks count as free. The parts are released after
-//! that, whichever owner has their locks by then: no caller relies on them.
+//! The kept locks are parts: ordinary leases, each of one lock with an owner of its own. Once the request has all
+//! parts, it acquires all locks in one script, for which the parts' locks count as free. After that
+//! the parts are released, even if they have lost their locks: no caller relies on them.
 
 #[cfg(feature = "cluster")]
 use std::collections::BTreeSet;
@@ -28,25 +28,25 @@ use crate::policy::{Bounds, Wait};
 use crate::race::{First, all, race};
 use crate::request::order::{Order, Wish};
 
-/// The slots of a Cluster that one lease can lie in: the machine counts their votes in the bits of one word.
+/// Maximum slots of a Cluster in one lease: the machine counts their votes in the bits of one word.
 #[cfg(feature = "cluster")]
 const MAX_SLOTS: usize = 64;
-/// How long the first turn lasts.
+/// Length of the first turn.
 const FIRST_TURN: Duration = Duration::from_millis(250);
-/// Each is twice as long as the one before, up to this.
+/// Maximum length of a turn; each is twice as long as the one before.
 const LONGEST_TURN: Duration = Duration::from_secs(8);
-/// When to check first whether other requests were in the way; each later time is twice as long as the one before, up
-/// to the first turn's.
+/// Time until the first check whether other requests were in the way. Each later pause is twice as long, up to
+/// [`FIRST_TURN`].
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
-/// Begins to take all locks of this wish.
+/// Begins to acquire all locks of this wish.
 pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
     Way::aside(together(front.clone(), wish.clone()))
 }
 
 /// # Cancel safety
 ///
-/// When the future is dropped, what was granted is given back.
+/// When the future is dropped, what was granted is released.
 async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
     #[cfg(feature = "cluster")]
     check_slots(&front, wish.all())?;
@@ -69,7 +69,7 @@ async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
 
 /// # Errors
 ///
-/// Locks in more slots of a Cluster than a lease can lie in.
+/// The locks are in more slots of a Cluster than one lease can have.
 #[cfg(feature = "cluster")]
 fn check_slots(front: &Front, names: &[Names]) -> Result<(), Error> {
     let slots: BTreeSet<u16> =
@@ -83,20 +83,20 @@ fn check_slots(front: &Front, names: &[Names]) -> Result<(), Error> {
     )))
 }
 
-/// Has one turn after the other, until the request has all its locks.
+/// Takes one turn after the other, until the request has all its locks.
 async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
     let mut length = FIRST_TURN;
     loop {
         let mut pause = FIRST_LOOK;
         while !front.driver.look(|machine: &mut Machine| machine.rests(id)) {
             if front.driver.is_deserted() {
-                // The request has ended by that.
+                // Without the runtime the request has ended.
                 std::future::pending::<()>().await;
             }
             front.sleep(pause).await;
             pause = FIRST_TURN.min(2 * pause);
         }
-        // A request that cannot have that lock goes without: the right to it may be missing.
+        // Goes on without a turn's lock if that cannot be acquired: the right to it may be missing.
         let turn = turn(front, wish).await;
         let tell = |owners: &[Box<[u8]>]| {
             let words = words(wish.all(), owners);
@@ -110,7 +110,7 @@ async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
     }
 }
 
-/// Waits for the turn.
+/// Waits for the turn; none if its lock cannot be acquired.
 async fn turn(front: &Front, wish: &Wish) -> Option<Part> {
     let names = front.turns.as_ref()?;
     let order = Order { is_fenced: false, ..part(wish, None) };
@@ -119,12 +119,12 @@ async fn turn(front: &Front, wish: &Wish) -> Option<Part> {
         .await
 }
 
-/// A lease of one lock, to be kept until it is given back.
+/// The order for a lease of one lock, to be kept until it is released.
 fn part(wish: &Wish, priority: Option<u8>) -> Order {
     Order { is_renewed: true, bounds: Bounds::default(), priority, ..wish.order.clone() }
 }
 
-/// Takes all locks of a wish from the heads of their queues, and keeps them while the request takes their places.
+/// Acquires all locks of a wish from the heads of their queues, and keeps them while the request takes them over.
 async fn collect(front: &Front, wish: &Wish, tell: impl Fn(&[Box<[u8]>])) {
     let order = Order { is_fenced: true, ..part(wish, Some(u8::MAX)) };
     let wanted = Wish { order, ..wish.clone() };

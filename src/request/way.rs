@@ -1,4 +1,4 @@
-//! From a wish to a request of the machine.
+//! From a wish to a request to the machine.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,7 +30,7 @@ use crate::spans::AcquireSpan;
 #[allow(clippy::large_enum_variant, reason = "nearly every request is of one lock")]
 pub(crate) enum Way {
     OfOne(Acquire),
-    /// Made of several.
+    /// A request made of several.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     Aside(BoxFuture<'static, Result<Lease, Error>>),
 }
@@ -41,7 +41,7 @@ impl Way {
         Self::Aside(Box::pin(way))
     }
 
-    /// Its caller has waited since then.
+    /// Counts the caller's wait from this moment.
     #[cfg(any(test, feature = "groups", feature = "sharing"))]
     pub(super) fn since(self, asked_at: Moment) -> Self {
         match self {
@@ -52,7 +52,7 @@ impl Way {
 
     /// # Panics
     ///
-    /// When it was ready before.
+    /// If it was ready before.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, Error>> {
         match self {
             Self::OfOne(acquire) => Pin::new(acquire).poll(context),
@@ -62,7 +62,7 @@ impl Way {
     }
 }
 
-/// In the first poll of its caller.
+/// Begins a request in the caller's first poll.
 pub(super) fn begin(locker: &Front, wish: &Wish, context: &Context<'_>) -> Result<Way, Error> {
     let span = open_span(locker, wish)?;
     let options = options(locker, wish, &wish.names, wish.wait);
@@ -76,11 +76,11 @@ pub(super) fn begin(locker: &Front, wish: &Wish, context: &Context<'_>) -> Resul
     Ok(Way::OfOne(acquire))
 }
 
-/// The span of a request that begins.
+/// Opens the span of a new request.
 ///
 /// # Errors
 ///
-/// Where a guard of the locker has one of the locks, and the request is not to wait for that.
+/// A guard of the locker has one of the locks, and the request is not to wait for that.
 pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Error> {
     let (names, order) = (wish.all(), &wish.order);
     let quorum = || (locker.driver.votes(), locker.quorum().needed());
@@ -99,7 +99,7 @@ pub(super) fn open_span(locker: &Front, wish: &Wish) -> Result<AcquireSpan, Erro
     Err(error)
 }
 
-/// A request for this lock.
+/// The options of a request for this lock.
 pub(super) fn options(locker: &Front, wish: &Wish, names: &Names, wait: Wait) -> Options {
     let Wish { order, retry, is_fair, .. } = wish;
     let Order { term, is_fenced, is_renewed, bounds, .. } = order;

@@ -1,4 +1,4 @@
-//! Without the feature `tracing` there are no spans.
+//! Without the feature `tracing` spans do nothing.
 
 use std::time::Duration;
 

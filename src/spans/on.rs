@@ -1,7 +1,7 @@
 //! With the feature `tracing`, what happens to a lease is a span or an event of target `leasehold`.
 //!
-//! What is said in one is the lock, its token, numbers and outcomes, and of errors the text, which
-//! names servers by their addresses: no URLs, which may hold passwords, and no ids of our own owners.
+//! Spans and events have the lock, its token, numbers, outcomes, and errors' texts, which name servers by their
+//! addresses: no URLs, which may have passwords, and no ids of our own owners.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,17 +16,17 @@ use crate::mutex::lock;
 use crate::names::{Names, title};
 use crate::policy::{End, Loss, TimerKey};
 
-/// A span that is about a request or a hold.
+/// A span of a request or a hold, and its lock.
 #[derive(Clone)]
 struct About {
     span: Span,
     lock: Locks,
-    /// Its holder is told of a token.
+    /// Whether its holder has a token.
     is_fenced: bool,
     server: Option<Server>,
 }
 
-/// The one server that is asked, as OpenTelemetry has it: a host, or a socket's path.
+/// The server, if there is only one, in OpenTelemetry's terms: a host, or a socket's path.
 #[derive(Clone)]
 struct Server {
     address: Arc<str>,
@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-/// A span of what servers are asked for, with OpenTelemetry's names for a call of a database beside ours.
+/// A span of commands, with OpenTelemetry's names for a database call beside ours.
 macro_rules! calling {
     ($span:ident!($($head:tt)*), $operation:literal, $($field:tt)*) => {
         $span!(
@@ -66,7 +66,7 @@ macro_rules! calling {
     };
 }
 
-/// The locks of one owner, which are spelled where somebody reads them.
+/// The locks of one owner; their text is made only for a subscriber.
 #[derive(Clone, Default)]
 struct Locks(Option<(Names, Box<[Names]>)>);
 
@@ -94,7 +94,7 @@ impl Default for AcquireSpan {
 }
 
 impl AcquireSpan {
-    /// With the number of servers, and how many of them decide; and which one, where it decides alone.
+    /// Opens the span with the numbers of servers and of the quorum, and the server if there is only one.
     pub(crate) fn open(
         names: &[Names],
         label: Option<&str>,
@@ -119,14 +119,14 @@ impl AcquireSpan {
             waited_us = Empty,
             error = Empty,
         );
-        // It is spelled where somebody reads it.
+        // The address is made only for a subscriber.
         let server = if span.is_disabled() { None } else { server() };
         let server = server.as_deref().map(Server::of);
         Server::record(server.as_ref(), &span);
         Self(About { span, lock, is_fenced, server })
     }
 
-    /// The span of its hold begins, beside this one and not within it.
+    /// Opens the span of the hold, which follows from this one and is not inside it.
     fn granted(&self, token: Option<u64>, waited: Duration) -> Hold {
         let About { span: acquire, lock, is_fenced, server } = &self.0;
         let token = token.filter(|_| *is_fenced);
@@ -145,7 +145,7 @@ impl AcquireSpan {
         Hold { span, lock: lock.clone(), is_fenced: *is_fenced, server: server.clone() }
     }
 
-    /// The lock was another holder's until then.
+    /// Reports that the lock was taken from this holder.
     pub(crate) fn stolen(&self, from: &Holder) {
         let About { span, lock, .. } = &self.0;
         warn!(target: "leasehold", parent: span, %lock, %from, "a lock is stolen");
@@ -207,33 +207,33 @@ impl Hold {
     fn tell_of_loss(&self, reason: Loss) {
         let Self { span, lock, .. } = self;
         if reason == Loss::ShutDown {
-            // As it was meant to be.
+            // Expected, so not a warning.
             debug!(target: "leasehold", parent: span, %lock, "a lease is ended");
         } else {
             warn!(target: "leasehold", parent: span, %lock, %reason, "a lease is lost");
         }
     }
 
-    /// Nobody was told of the lease.
+    /// A hold without a span, for a lease whose grant was not reported.
     fn unseen(names: &[Names]) -> Self {
         Self { span: Span::none(), lock: Locks::of(names), is_fenced: false, server: None }
     }
 
-    /// Another lease is in the place of its own.
+    /// Another lease replaces this hold's own.
     fn goes_on(&self, token: Option<u64>) {
         self.span.record("token", token.filter(|_| self.is_fenced));
     }
 }
 
-/// The spans of holds, by the ids of their leases: what ends a hold may not be its holder.
+/// The spans of holds, by the ids of their leases, as not only the holder can end a hold.
 #[derive(Default)]
 pub(crate) struct Holds(Mutex<BTreeMap<TimerKey, Known>>);
 
 struct Known {
     hold: Hold,
-    /// While one is under way that its holder did not ask for.
+    /// The step of a background renewal that is under way.
     renewal: Step,
-    /// Its release has begun.
+    /// Whether its release has begun.
     is_let_go: bool,
 }
 
@@ -257,13 +257,13 @@ impl Holds {
         waited: Duration,
     ) {
         let hold = acquire.granted(token, waited);
-        // Where nobody listens there is nothing to be kept.
+        // Without a subscriber nothing is kept.
         if !hold.span.is_disabled() {
             lock(&self.0).insert(id, Known::new(hold));
         }
     }
 
-    /// The other lease is in the place of this one.
+    /// The lease `other` replaces this one.
     pub(crate) fn goes_on(&self, id: TimerKey, other: TimerKey, token: Option<u64>) {
         let known = lock(&self.0).remove(&id);
         let Some(Known { hold, .. }) = known else { return };
@@ -280,7 +280,7 @@ impl Holds {
         Some(hold)
     }
 
-    /// A loss that its holder has found, [`Holds::lost`] tells of.
+    /// Ends a hold. A loss is reported by [`Holds::lost`].
     pub(crate) fn ends(&self, id: TimerKey, end: End) {
         self.end(id, end);
     }
@@ -290,12 +290,12 @@ impl Holds {
         hold.unwrap_or_else(|| Hold::unseen(std::slice::from_ref(names))).tell_of_loss(reason);
     }
 
-    /// Its holder renews it.
+    /// The step of a renewal by the holder.
     pub(crate) fn renew(&self, id: TimerKey) -> Step {
         self.hold(id).map_or_else(Step::default, |hold| hold.renew())
     }
 
-    /// A renewal of it begins that ends by [`Holds::renewed`], or with the hold.
+    /// Begins a background renewal, which ends by [`Holds::renewed`], or with the hold.
     pub(crate) fn renews(&self, id: TimerKey) {
         let step = self.renew(id);
         let before =
@@ -308,7 +308,7 @@ impl Holds {
         step.unwrap_or_default().end(outcome);
     }
 
-    /// Its release begins, once.
+    /// The step of its release; does nothing if that has begun.
     pub(crate) fn release(&self, id: TimerKey) -> Step {
         let begin = |known: &mut Known| {
             let is_begun = std::mem::replace(&mut known.is_let_go, true);
@@ -318,7 +318,7 @@ impl Holds {
         hold.map_or_else(Step::default, |hold| hold.release())
     }
 
-    /// Its holder releases it. After a loss there is no hold for that to be within.
+    /// The step of a release by the holder. After a loss it has no hold as its parent.
     pub(crate) fn release_asked(&self, id: TimerKey, names: &Names) -> Step {
         if self.hold(id).is_some() {
             return self.release(id);
@@ -332,7 +332,7 @@ impl Holds {
     }
 }
 
-/// Something that is done with a lease: its span ends with this.
+/// A step of a lease's life: dropping it ends its span.
 pub(crate) struct Step {
     span: Span,
     outcome: &'static str,
@@ -354,7 +354,7 @@ impl Step {
         *self = Self::default();
     }
 
-    /// With what came of a release.
+    /// Ends a release with this outcome.
     pub(crate) fn ends(&mut self, end: End) {
         self.end(outcome(end));
     }
@@ -370,7 +370,7 @@ impl Drop for Step {
     }
 }
 
-/// What went wrong, as a word that stays.
+/// The error's kind, as a stable word.
 fn kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Contended => "contended",

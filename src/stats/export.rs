@@ -1,5 +1,4 @@
-//! The same figures for the crate `metrics`, which feeds Prometheus among others; nothing where the
-//! feature is off.
+//! The same figures for the crate `metrics`, for Prometheus among others; nothing without the feature.
 
 mod figure;
 #[cfg(not(feature = "metrics"))]

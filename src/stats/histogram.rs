@@ -1,4 +1,4 @@
-//! How long things took: recorded without a lock, read as quantiles.
+//! Histograms of durations: recorded without a lock, read as quantiles.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use crate::policy::Units;
 
-/// Each power of two is cut into this many buckets (as a power of two): eight, so that a bucket is
-/// at most an eighth, 12.5 %, wider than what is in it.
+/// Each power of two is split into 2^3 = 8 buckets, so that a bucket is at most an eighth, 12.5 %, wider than its
+/// durations.
 const SPLIT_BITS: u32 = 3;
 const SPLIT: usize = 1 << SPLIT_BITS;
-/// The first bucket begins at 2^9 ns, about half a microsecond: no round trip is as short.
+/// The first bucket begins at 2^9 ns, about half a microsecond: below any round trip.
 const FIRST_BIT: u32 = 9;
-/// The last bucket ends at 2^47 ns, 39 hours: beyond the longest TTL of a day. What is longer was
-/// renewed for very long, and only the longest of it is known exactly.
+/// The last bucket ends at 2^47 ns, 39 hours, above the longest TTL of a day. Longer durations are of leases renewed
+/// for very long; of these only the maximum is exact.
 const END_BIT: u32 = 47;
 const BUCKETS: usize = (END_BIT - FIRST_BIT) as usize * SPLIT;
-/// The sum is kept in ticks of 2^6 ns: 64 bits of them last for 37,000 years of held leases, and
-/// those of nanoseconds for seven months of a thousand.
+/// The sum is kept in ticks of 2^6 ns: 64 bits of ticks last for 37,000 years of held leases; nanoseconds would last
+/// for seven months of a thousand leases.
 const TICK_BITS: u32 = 6;
 
-/// Counts durations by size: log-linear buckets, from a microsecond to a day.
+/// Counts durations in log-linear buckets, from a microsecond to a day.
 ///
-/// Every access is relaxed: a reader may see one part of a record and not yet another, and
-/// [`Histogram::snapshot`] makes the best of that.
+/// Every access is relaxed, so a reader may see a part of a record: [`Histogram::snapshot`] corrects for that.
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     ticks: AtomicU64,
@@ -51,11 +50,11 @@ impl Histogram {
         }
     }
 
-    /// What was recorded so far; it reads every bucket, so it is for now and then.
+    /// The durations so far; reads every bucket, so it is for occasional use.
     pub(crate) fn snapshot(&self) -> Latencies {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed)).enumerate();
         let buckets: Vec<_> = counts.filter(|&(_, count)| count > 0).collect();
-        // The longest of a record that is seen by half may be missing, but it is in its bucket.
+        // A half-seen record may be missing from the maximum, but it is in its bucket.
         let longest_ns = match buckets.last() {
             Some(&(bucket, _)) if bucket > 0 => begin_of(bucket),
             _ => 0,
@@ -83,18 +82,18 @@ fn bucket_of(nanos: u64) -> usize {
     (top_bit - FIRST_BIT) as usize * SPLIT + split
 }
 
-/// The shortest duration that is in a bucket. (The first takes what is shorter, too.)
+/// The shortest duration of a bucket. (The first bucket also has shorter ones.)
 const fn begin_of(bucket: usize) -> u64 {
     ((SPLIT + bucket % SPLIT) as u64) << (bucket / SPLIT + (FIRST_BIT - SPLIT_BITS) as usize)
 }
 
-/// How long something took, over the life of a locker: a snapshot.
+/// A snapshot of durations over the life of a locker.
 ///
 /// Quantiles are exact to 12.5 % from a microsecond to 39 hours, the maximum is exact, and the mean
 /// to a ten millionth of a second.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// The buckets that are not empty, from the shortest, with what is in each.
+    /// The buckets that are not empty, from the shortest, each with its count.
     buckets: Vec<(usize, u64)>,
     count: u64,
     ticks: u64,
@@ -102,29 +101,28 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// How many there were.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The average; none where there were none.
+    /// The average; none without durations.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         let ticks = self.ticks.checked_div(self.count)?;
         Some(Duration::from_nanos((ticks << TICK_BITS).min(self.max_ns)))
     }
 
-    /// The longest; none where there were none.
+    /// The maximum; none without durations.
     #[must_use]
     pub fn max(&self) -> Option<Duration> {
         (self.count > 0).then_some(Duration::from_nanos(self.max_ns))
     }
 
-    /// What this share of them, from 0 to 1, did not exceed; none where there were none.
+    /// The duration that this share of all, from 0 to 1, did not exceed; none without durations.
     ///
-    /// It is never below the true quantile, and at most 12.5 % above it. A share outside of 0 to 1
-    /// counts as the nearer of the two.
+    /// Never below the true quantile, and at most 12.5 % above it. A share below 0 counts as 0, and one above 1 as 1.
     ///
     /// # Examples
     ///
@@ -143,13 +141,13 @@ impl Latencies {
             up_to_here >= rank
         })?;
         let is_last = bucket + 1 == BUCKETS;
-        // The last bucket takes what is longer, too.
+        // The last bucket also has longer durations.
         let end = if is_last { self.max_ns } else { begin_of(bucket + 1) - 1 };
         Some(Duration::from_nanos(end.min(self.max_ns)))
     }
 }
 
-/// How many of `count` a share of them is: at least one, and at most all.
+/// The rank of a quantile among `count`: at least 1, and at most `count`.
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, and the clamp follows")]
 fn rank_of(share: f64, count: u64) -> u64 {
     ((share * count as f64).ceil() as u64).clamp(1, count.max(1))

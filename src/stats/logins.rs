@@ -1,4 +1,4 @@
-//! How logins that end were renewed, on all connections of one locker.
+//! Counts repeated logins before credentials expire, on all connections of one locker.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -11,19 +11,19 @@ use crate::mutex::lock;
 pub(crate) struct Logins {
     renewed: AtomicU64,
     failed: AtomicU64,
-    /// The servers where the last try failed, and why.
+    /// The servers where the last login failed, and why.
     overdue: Mutex<Vec<(String, String)>>,
 }
 
 impl Logins {
-    /// A connection to this server has logged in again.
+    /// A connection to this server logged in again.
     pub(crate) fn note_renewed(&self, server: &str) {
         self.renewed.fetch_add(1, Relaxed);
         export(Figure::LoginRenewed);
         self.forget(server);
     }
 
-    /// A try to log in again came to nothing; there will be another.
+    /// A repeated login failed; another will follow.
     pub(crate) fn note_failed(&self, server: &str, why: String) {
         self.failed.fetch_add(1, Relaxed);
         export(Figure::LoginFailed);
@@ -31,12 +31,12 @@ impl Logins {
         self.overdue_now().push((server.to_owned(), why));
     }
 
-    /// The connection has ended: its login is nothing to warn of any more.
+    /// A connection ended, and its login's warning with it.
     pub(crate) fn forget(&self, server: &str) {
         self.overdue_now().retain(|(known, _)| known != server);
     }
 
-    /// A line for each server with a connection whose login could not be renewed: why.
+    /// One warning for each server whose last login failed: why.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let line =
             |(server, why): &_| format!("{server}: a connection could not log in again: {why}");

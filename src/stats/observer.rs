@@ -1,4 +1,4 @@
-//! What happens to leases, told while it happens.
+//! Events of leases, reported as they happen.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -7,15 +7,13 @@ use std::time::Duration;
 use super::primitive::Primitive;
 use crate::policy::Loss;
 
-/// Is told what happens to the leases of a locker: for logs, traces and metrics of your own.
+/// Receives the events of a locker's leases: for logs, traces and metrics of your own.
 ///
-/// Every closure `Fn(&Event<'_>)` that is `Send + Sync + 'static` is one.
+/// Every closure `Fn(&Event<'_>)` that is `Send + Sync + 'static` is an observer.
 ///
-/// It is called on the task that caused the event, also from the `Drop` of a guard, and outside a
-/// runtime then: it must not block, as whatever it waits for waits on the lock's hot path. Hand over
-/// what takes time to a channel or a task. It must not panic; where it does, the panic is caught and
-/// dropped, and the lock goes on as if it had returned. (A program that is built to abort at panics
-/// aborts.)
+/// It is called on the task that caused the event, also from the `Drop` of a guard, and then outside a runtime: it must
+/// not block, because that delays the lock's own work. Hand slow work to a channel or a task. It must not panic; if it
+/// does, the panic is caught and dropped, and the lock goes on. (A program that is built to abort at panics aborts.)
 ///
 /// ```
 /// use leasehold::{Event, Observer};
@@ -30,7 +28,7 @@ use crate::policy::Loss;
 /// # let _ = log_losses();
 /// ```
 pub trait Observer: Send + Sync + 'static {
-    /// Takes note of an event; called on the task that caused it.
+    /// Receives an event, on the task that caused it.
     fn observe(&self, event: &Event<'_>);
 }
 
@@ -40,13 +38,13 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
     }
 }
 
-/// What happened to a lease, or to a request for one.
+/// An event of a lease, or of a request for one.
 ///
 /// `name` is the lock's name as the servers know it, with the locker's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A request was granted its lease: told before what happens to the lease.
+    /// A request was granted its lease: always before other events of the lease.
     #[non_exhaustive]
     Granted {
         /// The lock.
@@ -54,13 +52,13 @@ pub enum Event<'a> {
         /// From the request to the grant.
         waited: Duration,
     },
-    /// An attempt was refused, since another holds the lock; the request may go on waiting.
+    /// An attempt was refused, because another client holds the lock; the request may go on waiting.
     #[non_exhaustive]
     Contended {
         /// The lock.
         name: &'a [u8],
     },
-    /// A lease was given back.
+    /// A lease was released.
     #[non_exhaustive]
     Released {
         /// The lock.
@@ -68,7 +66,7 @@ pub enum Event<'a> {
         /// From the grant to the release.
         held_for: Duration,
     },
-    /// A lease went straight to a waiter of this process.
+    /// A lease was passed on to a waiter of this process.
     #[non_exhaustive]
     HandedOver {
         /// The lock.
@@ -104,13 +102,13 @@ pub enum Event<'a> {
         /// The lock.
         name: &'a [u8],
     },
-    /// A renewal came to nothing; it is tried again while there is time.
+    /// A renewal failed; it is tried again while there is time.
     #[non_exhaustive]
     RenewalFailed {
         /// The lock.
         name: &'a [u8],
     },
-    /// A lease ended before it was given back.
+    /// A lease was lost before its release.
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -118,7 +116,7 @@ pub enum Event<'a> {
         /// Why.
         reason: Loss,
     },
-    /// A request's wait ran out while another held the lock.
+    /// A request's wait ran out while another client held the lock.
     #[non_exhaustive]
     TimedOut {
         /// The lock.
@@ -126,13 +124,13 @@ pub enum Event<'a> {
         /// How long it waited.
         waited: Duration,
     },
-    /// A request failed for another reason than a holder: too few servers served, for one.
+    /// A request failed for a reason other than contention: too few servers served, for example.
     #[non_exhaustive]
     Failed {
         /// The lock.
         name: &'a [u8],
     },
-    /// A server that became the primary a short time ago grants no lock that it does not know of
+    /// A server that became the primary a short time ago grants no lock that it does not have
     /// ([`Builder::failover_grace`](crate::Builder::failover_grace)).
     #[cfg(feature = "grace")]
     #[non_exhaustive]
@@ -144,7 +142,7 @@ pub enum Event<'a> {
         /// How much longer it grants nothing new.
         left: Duration,
     },
-    /// A limit, or another primitive beside locks, has answered; of a limit with `RateLimit::prefetch`, a server has.
+    /// A primitive beside locks answered; for a limit with `RateLimit::prefetch`, a server did.
     #[cfg(any(test, feature = "election", feature = "family"))]
     #[non_exhaustive]
     Answered {
@@ -152,19 +150,18 @@ pub enum Event<'a> {
         primitive: Primitive,
         /// Its name, with the locker's prefix.
         name: &'a [u8],
-        /// What it answered, in a word: of a limit `allowed` or `refused`; of a job that runs once
-        /// `claimed`, `taken`, `running` or `early`; of an idempotency key `started`, `done`, `running` or
-        /// `other`; of a latch `counted`, `open` or `closed`; of a barrier
-        /// `arrived`, `open` or `closed`; of a
-        /// nomination `nominated` or `absent`; and `failed` of any without a usable answer.
+        /// The answer in a word: of a limit `allowed` or `refused`; of a job that runs once `claimed`, `taken`,
+        /// `running` or `early`; of an idempotency key `started`, `done`, `running` or `other`; of a latch `counted`,
+        /// `open` or `closed`; of a barrier `arrived`, `open` or `closed`; of a nomination `nominated` or `absent`; and
+        /// of any `failed` without a usable answer.
         outcome: &'static str,
-        /// From the question to the answer.
+        /// From the command to the answer.
         took: Duration,
     },
 }
 
 impl<'a> Event<'a> {
-    /// The lock's name as the servers know it, with the locker's prefix; of `PrimaryChanged` the server's address.
+    /// The lock's name as the servers know it, with the locker's prefix; for `PrimaryChanged` the server's address.
     #[must_use]
     pub fn name(&self) -> &'a [u8] {
         match self {
@@ -188,12 +185,12 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Tells an observer; the one place where its code is run. Its panic ends here: what it would
-/// unwind through next is a lease in the middle of a change.
+/// Calls an observer, the only place that runs its code. Catches its panic, which would else unwind through a
+/// half-changed lease.
 pub(super) fn tell(observer: &dyn Observer, event: &Event<'_>) {
     let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
     let Err(payload) = told else { return };
-    // A payload can panic when it is dropped, and what that panics with is not dropped any more.
+    // Dropping a payload can panic; that second payload is leaked.
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     dropped.unwrap_or_else(std::mem::forget);
 }

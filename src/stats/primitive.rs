@@ -1,7 +1,7 @@
 use std::fmt;
 
-/// What a [`Locker`](crate::Locker) offers beside locks: says which of it an
-/// [`Event::Answered`](crate::Event::Answered) is about.
+/// The kinds of primitives that a [`Locker`](crate::Locker) offers beside locks: the subject of an
+/// [`Event::Answered`](crate::Event::Answered).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Primitive {
@@ -20,7 +20,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// As errors, metrics and logs call it.
+    /// The name in errors, metrics and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

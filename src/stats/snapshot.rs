@@ -9,35 +9,35 @@ use crate::policy::Loss;
 #[cfg(feature = "grace")]
 use crate::policy::Units;
 
-/// What a [`Locker`](crate::Locker) has done since it was connected, and how it stands now.
+/// What a [`Locker`](crate::Locker) has done since it connected, and its present state.
 ///
-/// Its text is a few lines for a log. Counting never stops the counted: figures that change while
-/// the snapshot is taken may be a moment apart from each other.
+/// Its text is a few lines for a log. Counting never waits for a snapshot: figures that change meanwhile may be a
+/// moment apart.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Leases held now.
     pub held: u64,
-    /// Requests that wait for their turn in this process now.
+    /// Requests that wait in this process now.
     pub waiting: u64,
-    /// Attempts put to the servers; a request that waits may make several.
+    /// Attempts sent to the servers; a waiting request may make several.
     pub attempts: u64,
     /// Requests that were granted their lease.
     pub granted: u64,
-    /// Attempts that were refused since another held the lock.
+    /// Attempts that were refused because another client held the lock.
     pub contended: u64,
-    /// Requests whose wait ran out while another held the lock.
+    /// Requests whose wait ran out while another client held the lock.
     pub timed_out: u64,
-    /// Attempts whose answer never came: a server may have carried them out. They do not count as
-    /// granted, and whatever they took is given back.
+    /// Attempts without an answer: a server may have carried them out. They do not count as granted, and whatever they
+    /// were granted is released.
     pub unknown: u64,
-    /// Requests that failed for another reason than a holder, such as too few servers that served in time.
+    /// Requests that failed for a reason other than contention, such as too few servers in time.
     pub failed: u64,
-    /// Leases given back by their holders.
+    /// Leases that their holders released.
     pub released: u64,
-    /// Of the released leases, those that went straight to a waiter of this process.
+    /// The released leases that were passed on to a waiter of this process.
     pub handed_over: u64,
-    /// Of the released leases, those that went to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    /// The released leases that were left to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
     pub ticketed: u64,
     /// Grants that adopted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
     pub adopted: u64,
@@ -48,28 +48,28 @@ pub struct Stats {
     pub woken: u64,
     /// Renewals that a quorum confirmed.
     pub renewed: u64,
-    /// Renewals that no quorum confirmed. A lease may have several and still be held.
+    /// Renewals that no quorum confirmed. A lease may have several of them and still be held.
     pub renewals_failed: u64,
-    /// Times that a lease was given back to a server that had lost it.
+    /// How often repair gave a lease back to a server that had lost it.
     pub repaired: u64,
-    /// Times that a connection logged in again before its credentials ended.
+    /// How often a connection logged in again before its credentials expired.
     pub logins_renewed: u64,
-    /// Times that a connection could not log in again: the provider gave no credentials, or the server refused them. The
-    /// login is tried again, and the connection stays as it is.
+    /// How often a connection could not log in again: the provider returned no credentials, or the server refused them.
+    /// The login is tried again, and the connection stays as it is.
     pub logins_failed: u64,
     pub(super) losses: [u64; Loss::ALL.len()],
     /// From the request to the grant.
     pub wait: Latencies,
-    /// From the grant to the release. Leases that were lost do not count.
+    /// From the grant to the release, without lost leases.
     pub hold: Latencies,
     /// How long renewals took to be confirmed.
     pub renewal_round_trip: Latencies,
-    /// How each server stands, in the order in which they were configured.
+    /// The state of each server, in the order of the configuration.
     pub servers: Vec<ServerStats>,
 }
 
 impl Stats {
-    /// Leases that ended for this reason before they were given back.
+    /// Leases that were lost for this reason before their release.
     ///
     /// # Examples
     ///
@@ -88,38 +88,38 @@ impl Stats {
         self.losses[reason as usize]
     }
 
-    /// Leases that ended before they were given back, for any reason.
+    /// Leases that were lost before their release, for any reason.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses.iter().sum()
     }
 }
 
-/// How one server stands.
+/// The state of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStats {
     /// Its address, without credentials.
     pub server: String,
-    /// Whether the server is asked.
+    /// Whether the library sends commands to it.
     pub breaker: BreakerState,
     /// Whether there is a connection to it.
     pub connected: bool,
-    /// How much longer it grants nothing new, as it became the primary a short time ago
+    /// How much longer it grants nothing new, because it became the primary a short time ago
     /// ([`Builder::failover_grace`](crate::Builder::failover_grace)).
     #[cfg(feature = "grace")]
     pub grace: Option<Duration>,
 }
 
-/// Whether a server is asked, judged by how it answered before.
+/// Whether the library sends commands to a server, by its earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BreakerState {
-    /// It is asked, as nearly always.
+    /// It does: the normal state.
     Closed,
-    /// It did not answer several times in a row, and is not asked for a while.
+    /// Not for a while, because several commands in a row had no answer.
     Open,
-    /// One question is let through, and its answer decides.
+    /// One command is sent, and its answer decides.
     HalfOpen,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Display for Stats {
     }
 }
 
-/// Why leases were lost, where any were.
+/// The reasons of lost leases, if any.
 struct Reasons<'a>(&'a Stats);
 
 impl fmt::Display for Reasons<'_> {

@@ -8,8 +8,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Notes the first kind of event once, the second twice and so on, so that each figure says which
-/// it is.
+/// Notes the first kind of event once, the second twice and so on, so that each count shows its kind.
 fn noted(meter: &Meter) {
     let mut times = 1..;
     let mut repeat = |note: &dyn Fn()| (0..times.next().unwrap()).for_each(|_: i32| note());

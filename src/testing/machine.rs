@@ -1,7 +1,7 @@
 //! One server in memory, and its connections.
 //!
-//! The server carries out a command in the task that writes it, so nothing takes time but what a test
-//! holds up: what comes over a connection that is held up waits in order, in both directions.
+//! The server carries out a command in the task that writes it, so only a test's delays take time: bytes on a delayed
+//! connection wait in order, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use crate::sim::server::{Server, Session, Told};
 pub(super) struct Machine {
     name: String,
     state: Mutex<State>,
-    /// Keys may end at other times than before, or a process is let through.
+    /// Notified if the next expiry may have changed, or a process is reachable again.
     changed: Arc<Notify>,
 }
 
@@ -31,7 +31,7 @@ struct State {
     server: Server,
     connections: BTreeMap<u64, Connection>,
     connections_made: u64,
-    /// Processes from and to which nothing gets through, by their names.
+    /// Processes that are cut off, by their names.
     cut_off: BTreeSet<String>,
     crashed: BTreeSet<String>,
 }
@@ -40,14 +40,14 @@ struct Connection {
     process: Option<String>,
     session: Session,
     decoder: Decoder,
-    /// What has come and is not carried out yet.
+    /// Received bytes that were not carried out yet.
     received: BytesMut,
-    /// What is held up on its way back.
+    /// Delayed bytes to the client.
     held: BytesMut,
     inbox: Arc<Inbox>,
 }
 
-/// A client's end of a connection.
+/// The client's end of a connection.
 struct Socket {
     machine: Arc<Machine>,
     number: u64,
@@ -75,11 +75,11 @@ impl Machine {
         machine
     }
 
-    /// The URL by which this process, or one without a name, gets here.
+    /// The URL of this server for this process, or for one without a name.
     pub(super) fn url(&self, process: Option<&str>) -> String {
         let mut url = String::from("redis://");
         if let Some(process) = process {
-            // A string takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(url, "{process}.");
         }
         url + &self.name + "." + DOMAIN
@@ -99,7 +99,7 @@ impl Machine {
         state.tell(told);
     }
 
-    /// Carries out nothing any more, or goes on.
+    /// Stops carrying out commands, or goes on.
     pub(super) fn hang(&self, hangs: bool) {
         let mut state = self.state();
         state.server.is_frozen = hangs;
@@ -118,12 +118,12 @@ impl Machine {
         self.state().server.start();
     }
 
-    /// Lets nothing of a process through any more.
+    /// Cuts a process off.
     pub(super) fn cut_off(&self, process: &str) {
         self.state().cut_off.insert(process.to_owned());
     }
 
-    /// Lets a process through, and what was held up.
+    /// Delivers what was delayed, and ends the cut.
     pub(super) fn let_through(&self, process: &str) {
         let mut state = self.state();
         state.cut_off.remove(process);
@@ -137,7 +137,7 @@ impl Machine {
         self.changed.notify_waiters();
     }
 
-    /// Ends all connections of a process, and lets it make no other.
+    /// Ends all connections of a process, and refuses others.
     pub(super) fn crash(&self, process: &str) {
         let mut state = self.state();
         state.crashed.insert(process.to_owned());
@@ -146,7 +146,7 @@ impl Machine {
         self.changed.notify_waiters();
     }
 
-    /// A new connection; none while nothing of the process gets through.
+    /// A new connection; none while the process is cut off.
     fn open(self: &Arc<Self>, process: Option<&str>) -> Option<io::Result<(ReadHalf, WriteHalf)>> {
         let mut state = self.state();
         if is_among(&state.crashed, process) {
@@ -197,8 +197,7 @@ impl Host for Machine {
     }
 }
 
-/// Deletes keys that a connection tracks when their time is over, so that it is told, as long as it is
-/// open.
+/// Deletes expired keys that a connection tracks, so that the client gets a push, while the connection is open.
 async fn expire(machine: Weak<Machine>, number: u64) {
     loop {
         let Some(strong) = machine.upgrade() else { return };
@@ -219,7 +218,7 @@ async fn expire(machine: Weak<Machine>, number: u64) {
         };
         drop(strong);
         match next {
-            // Whichever comes first.
+            // The expiry, or a change before it.
             Some(next) => drop(timeout(next, changed).await),
             None => changed.await,
         }
@@ -232,7 +231,7 @@ impl State {
         numbers.into_iter().for_each(|number| self.serve(number));
     }
 
-    /// Carries out what has come over a connection, unless it is held up.
+    /// Carries out the received bytes of a connection, unless it is delayed.
     fn serve(&mut self, number: u64) {
         while let Some(connection) = self.connections.get_mut(&number) {
             let is_cut_off = is_among(&self.cut_off, connection.process.as_deref());

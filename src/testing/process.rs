@@ -1,4 +1,4 @@
-//! What a test does with one of several processes.
+//! One of several processes, for tests to cut off or crash.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,7 +9,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::locker::Locker;
 
-/// One process of several, as servers see it: the lockers that connect by its URLs.
+/// One of several processes, as servers see it: all lockers that connect by its URLs.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::locker::Locker;
 #[derive(Debug)]
 pub struct Process {
     name: String,
-    /// Servers that it may have connections to.
+    /// The servers to which it may have connections.
     known: Mutex<Known>,
 }
 
@@ -45,7 +45,7 @@ struct Known {
 }
 
 impl Process {
-    /// A process, connected to nothing.
+    /// A process without connections.
     #[must_use]
     pub fn new() -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(1);
@@ -53,7 +53,7 @@ impl Process {
         Self { name, known: Mutex::default() }
     }
 
-    /// The URL by which this process gets to a server.
+    /// The URL of a server for this process.
     #[must_use]
     pub fn url(&self, server: &Server) -> String {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect`]: too few of the servers are up and within reach.
+    /// As [`Builder::connect`]: too few of the servers are up and reachable.
     ///
     /// # Panics
     ///
@@ -89,21 +89,19 @@ impl Process {
         self.builder(servers).connect().await
     }
 
-    /// Lets nothing through between this process and these servers any more. Neither side is told: what
-    /// is sent waits for [`Process::rejoin`].
+    /// Cuts this process off from these servers. Neither side notices: what is sent waits for [`Process::rejoin`].
     pub fn cut_off(&self, servers: &(impl AsRef<[Server]> + ?Sized)) {
         servers.as_ref().iter().for_each(|server| server.0.cut_off(&self.name));
     }
 
-    /// Delivers what has waited since [`Process::cut_off`], and lets everything through again.
+    /// Delivers what has waited since [`Process::cut_off`], and ends the cut.
     pub fn rejoin(&self, servers: &(impl AsRef<[Server]> + ?Sized)) {
         servers.as_ref().iter().for_each(|server| server.0.let_through(&self.name));
     }
 
-    /// Ends all connections of this process for good, as the kernel does where a process was killed.
+    /// Ends all connections of this process for good, as the kernel does for a killed process.
     ///
-    /// What belongs to it, such as guards and lockers, is left to the test, which drops it: nothing of
-    /// that reaches a server any more, so a lease ends by its TTL.
+    /// Its guards and lockers are left to the test to drop: they reach no server any more, so a lease ends by its TTL.
     pub fn crash(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.has_crashed = true;

@@ -1,4 +1,4 @@
-//! What a test does with a server.
+//! A server in memory, for tests to stop, hang or restart.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,8 +34,7 @@ use crate::locker::Locker;
 pub struct Server(pub(super) Arc<Machine>);
 
 impl Server {
-    /// Starts a server, which has run for a month. From here on tokio's clock is that of the program's
-    /// lockers.
+    /// Starts a server with an uptime of a month. From here on the program's lockers use tokio's clock.
     #[must_use]
     pub fn new() -> Self {
         Self(Machine::start())
@@ -50,7 +49,7 @@ impl Server {
     /// Its URL, for [`Locker::connect`], [`Builder::nodes`](crate::Builder::nodes), or the configuration
     /// of the code under test.
     ///
-    /// The address leads here in this process alone. Nothing cuts off its users: see [`Process`](super::Process) for that.
+    /// Only this program can connect by it. No test can cut its users off: see [`Process`](super::Process) for that.
     #[must_use]
     pub fn url(&self) -> String {
         self.0.url(None)
@@ -73,8 +72,7 @@ impl Server {
         Locker::connect(&self.url()).await
     }
 
-    /// Whether `key` is there now. A lock's key is
-    /// [`Builder::key_prefix`](crate::Builder::key_prefix) and its name.
+    /// Whether `key` exists. A lock's key is [`Builder::key_prefix`](crate::Builder::key_prefix) and its name.
     #[must_use]
     pub fn has(&self, key: impl AsRef<[u8]>) -> bool {
         self.0.has(key.as_ref())
@@ -82,18 +80,18 @@ impl Server {
 
     /// Deletes a key, as `DEL` by hand or an eviction would: a lease on it is lost.
     ///
-    /// Its holder is told as by a real server: within a round trip where somebody waits in
-    /// [`Guard::lost`](crate::Guard::lost) or [`Guard::run`](crate::Guard::run), or at the next renewal.
+    /// Its holder notices as with a real server: within a round trip if a task waits in
+    /// [`Guard::lost`](crate::Guard::lost) or [`Guard::run`](crate::Guard::run), or else at the next renewal.
     pub fn lose(&self, key: impl AsRef<[u8]>) {
         self.0.lose(key.as_ref());
     }
 
-    /// The server takes commands and connections and answers nothing, until [`Server::resume`].
+    /// The server accepts commands and connections but sends no replies, until [`Server::resume`].
     pub fn hang(&self) {
         self.0.hang(true);
     }
 
-    /// The server carries out what has come since it began to hang, and goes on.
+    /// The server carries out the commands that it received since it began to hang, and goes on.
     pub fn resume(&self) {
         self.0.hang(false);
     }
@@ -103,8 +101,7 @@ impl Server {
         self.0.stop(true);
     }
 
-    /// Starts the server again where it was stopped, with the keys that it had. It has just started, as
-    /// far as clients can see.
+    /// Starts a stopped server again, with the keys that it had; its uptime begins again.
     pub fn start(&self) {
         self.0.run();
     }
@@ -128,7 +125,7 @@ impl Default for Server {
     }
 }
 
-/// So that one server can be given where several can.
+/// So that one server can be given instead of several.
 impl AsRef<[Server]> for Server {
     fn as_ref(&self) -> &[Server] {
         std::slice::from_ref(self)

@@ -1,5 +1,5 @@
-//! The rights of `docs/acl.md`: a user with just these can do everything, and each of them taken
-//! away gives an error that names it, and no wait without an end.
+//! The rights of `docs/acl.md`: a user with exactly these can do everything; without one of them an error names it, and
+//! no request waits for ever.
 
 #[cfg(all(
     feature = "election",

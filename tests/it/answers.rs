@@ -1,5 +1,5 @@
-//! Each primitive beside locks tells of its answers in the same ways: to the observer here, to recorders and
-//! subscribers in `metrics` and `tracing`.
+//! Each primitive beside locks reports its answers in the same ways: to the observer here, to recorders and subscribers
+//! in `metrics` and `tracing`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Safety rule 15: a release is sent again until a server has answered it for good. No lock here is
-//! free because of its TTL, which is an hour.
+//! Safety rule 15: a release is sent again until a server has given a final answer. No lock here becomes free by its
+//! TTL, which is an hour.
 
 use std::time::Duration;
 

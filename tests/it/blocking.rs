@@ -1,6 +1,6 @@
-//! Handles for programs without async, behind ways that do harm, and on servers that fail.
+//! Locks for programs without async, through proxies with faults, and on servers that fail.
 //!
-//! The ways are tasks of the test's runtime: what blocks is called on threads beside it.
+//! The proxies are tasks of the test's runtime; blocking calls run on threads beside it.
 
 use std::time::Duration;
 

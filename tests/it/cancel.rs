@@ -1,4 +1,4 @@
-//! Callers that go away: at every await point, thousands of times, beside callers that stay.
+//! Callers that are dropped at every await point, thousands of times, beside callers that go on.
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,5 +1,4 @@
-//! Credentials that a provider gives: rotated under live leases on real servers, and providers that
-//! fail, hang and panic.
+//! Credentials of a provider: rotated under live leases on real servers; and providers that fail, hang and panic.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

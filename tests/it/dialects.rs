@@ -1,5 +1,4 @@
-//! Servers, and proxies before them, that put HELLO's refusal in words of their own: a real server behind a
-//! scripted one.
+//! Servers, and proxies before them, that refuse HELLO in words of their own: a real server behind a scripted one.
 
 #[cfg(unix)]
 mod fronts;

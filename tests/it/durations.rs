@@ -1,5 +1,5 @@
-//! The longest and the shortest durations, wherever the public interface takes one: the answer may be an error, and
-//! is never a panic or an overflow.
+//! The longest and the shortest durations, wherever the public interface takes one: an error at most, never a panic or
+//! an overflow.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Servers and networks that fail under a lock: the caller is told the truth, nothing stays held
-//! for longer than it has to, and the next acquire works.
+//! Servers and networks that fail under a lock: the caller gets the right error, no lock stays held for longer than
+//! necessary, and the next acquire works.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! `Builder::failover_grace` on real servers: a replica is promoted that has not heard of the last.
+//! `Builder::failover_grace` on real servers: the promoted replica lacks the last writes.
 
 #![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
 

@@ -1,4 +1,4 @@
-//! The test harness does what it says: a harness that lies makes every test above it worthless.
+//! The test harness itself: if it did not do what it says, the tests above it would prove nothing.
 
 #![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 

@@ -1,4 +1,4 @@
-//! Leases that are held for a while that their request sets, whatever their TTL.
+//! Leases with a minimum or maximum time of holding, whatever their TTL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

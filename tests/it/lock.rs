@@ -1,4 +1,4 @@
-//! Taking a lock on a real server: granted, refused, waited for.
+//! Acquiring a lock on a real server: granted, refused, waited for.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Several locks at once: all or nothing, whatever order others want them in.
+//! Several locks at once: all or none, in whatever order other requests name them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

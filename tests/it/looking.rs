@@ -1,4 +1,4 @@
-//! Locks as they are seen from outside.
+//! Locks as other clients see them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! That a lease is lost, and why: told in time, by whatever is the first to know, and final.
+//! The loss of a lease and its reason: reported in time, whatever notices it first, and final.
 
 #![allow(clippy::disallowed_methods, reason = "a process that is stopped looks at its clock")]
 #![allow(clippy::print_stdout, reason = "a process that is stopped tells its parent what it sees")]

@@ -1,7 +1,7 @@
 //! The library on real servers; each test starts its own.
 //!
-//! One program, because linking forty takes longer than most tests do. What needs a process of its own
-//! is beside it, and says why at its head.
+//! One program, because linking forty takes longer than most tests do. Tests that need a process of their own are
+//! beside it, and say why at their heads.
 
 mod acl;
 mod addresses;

@@ -1,6 +1,6 @@
-//! What a recorder of the crate `metrics` is told.
+//! The figures that a recorder of the crate `metrics` gets.
 //!
-//! A recorder here is its thread's alone, and each test's runtime has that one thread.
+//! Each recorder is for one thread, and each test's runtime has only that thread.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Locks of other libraries beside ours, on the same keys: the real ones, in their own languages.
+//! Other libraries' locks beside ours on the same keys: the real libraries, in their own languages.
 //!
 //! Examples are built with all features, as these tests are.
 

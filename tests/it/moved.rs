@@ -1,5 +1,5 @@
-//! A name that leads to another server than before, while connections to the one before live: a lease lives at one
-//! run of one server.
+//! A name that leads to another server, while connections to the former one live: a lease belongs to one run of one
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Servers of Redis 5 and 6: RESP2 alone, no client tracking, other words for what goes wrong.
-//! They are a real server behind a proxy that knows what they knew; see `support/old.rs`.
+//! Servers of Redis 5 and 6: only RESP2, no client tracking, other error texts. They are real servers behind a proxy
+//! that refuses newer commands; see `support/old.rs`.
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What goes to the server, in which order and over which connection: safety rules 1 and 4.
+//! Which commands go to the server, in which order and on which connection: safety rules 1 and 4.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is kept beside locks, as it is seen from outside.
+//! Primitives beside locks, as other clients see them.
 
 use std::time::Duration;
 

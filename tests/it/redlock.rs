@@ -1,5 +1,5 @@
-//! Locks on a quorum of healthy servers: what a grant is, what all others are told, and that
-//! tokens and exclusion hold between clients that know nothing of one another.
+//! Locks on a quorum of healthy servers: grants, refusals, and tokens and exclusion between clients that know nothing
+//! of one another.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,6 +1,5 @@
-//! A quorum of servers some of which fail: killed, frozen, restarted without their memory, slow,
-//! or away from the start. The others go on, nobody waits for a silent server, and one that comes
-//! back takes part again.
+//! A quorum of servers of which some fail: killed, frozen, restarted without data, slow, or down from the start. The
+//! others go on, no caller waits for a silent server, and a server that returns takes part again.
 
 use std::time::Duration;
 

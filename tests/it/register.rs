@@ -1,5 +1,5 @@
-//! What several independent servers agree on: results of requests and slots of jobs, while servers are frozen,
-//! restarted without their memory, or cut off.
+//! Agreement of several independent servers on results of requests and slots of jobs, while servers are frozen,
+//! restarted without data, or cut off.
 
 #![allow(clippy::disallowed_methods, reason = "slots are by the wall clock")]
 

@@ -1,4 +1,4 @@
-//! `scripts/reign.lua` on real servers: since when a primary is one.
+//! `scripts/reign.lua` on real servers: since when a server is the primary.
 
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, eventually, whole};

@@ -1,5 +1,4 @@
-//! Leases that are kept: renewed until they are given back, and not an instant longer; on a quorum
-//! of servers, brought back to those that lost them.
+//! Renewal: leases are renewed until they are released, not longer; and repaired on servers of a quorum that lost them.
 
 mod kept;
 mod observed;

@@ -1,4 +1,4 @@
-//! Leases that servers forget: given back to the servers that lost them, and only to those.
+//! Repair: a lease is given to servers that lost it, and only to those.
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How many replicas have a lease, with real replicas that freeze.
+//! The number of replicas that have a lease, with real replicas that freeze.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Locks on servers that run no scripts. `compared` has what takes a server that compares in `SET`.
+//! Locks on servers that run no scripts. `compared` has the tests that need a server that compares in `SET`.
 
 #[cfg(feature = "scriptless")]
 mod compared;

@@ -1,4 +1,4 @@
-//! The shipped scripts themselves, on a real server: what stands at the head of each.
+//! The scripts themselves, on a real server: what the head of each says.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Locks on a master that real Sentinels watch over, while another is promoted.
+//! Locks on a master under real Sentinels, while a replica is promoted.
 
 #![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
 #![allow(clippy::print_stdout, reason = "a long run says what it saw")]

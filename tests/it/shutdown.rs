@@ -1,4 +1,4 @@
-//! The end of a locker, and what it counted until then.
+//! The shutdown of a locker, and its counters until then.
 
 mod endings;
 mod owing;

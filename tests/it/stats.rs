@@ -1,4 +1,4 @@
-//! What a locker counts and tells of, and the TTLs that follow from it.
+//! What a locker counts and reports, and a TTL that follows from it.
 
 mod ends;
 

@@ -1,4 +1,4 @@
-//! A process that is stopped while an answer comes: once it goes on, it reads that before it takes it for late.
+//! A process that is stopped while a reply arrives: once it goes on, it reads the reply before it counts it as late.
 
 #![allow(clippy::print_stdout, reason = "a process that is stopped tells its parent what it sees")]
 

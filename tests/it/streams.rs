@@ -1,4 +1,4 @@
-//! Connections that the caller opens: through a tunnel in this process, in the place of sockets of the library's own.
+//! Connections that the caller opens: through a tunnel in this process, instead of the library's own sockets.
 
 #![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
 

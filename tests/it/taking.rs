@@ -1,4 +1,4 @@
-//! Locks that are taken from their holders: stolen, and adopted by a ticket.
+//! Locks that requests take from their holders: stolen, or adopted by a ticket.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

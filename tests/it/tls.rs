@@ -1,5 +1,4 @@
-//! Locks over TLS, on a real server: that they are what they are without it, and that a server
-//! which cannot prove its identity gets nothing.
+//! Locks over TLS on a real server: the same as without, and a server that cannot prove its identity gets no data.
 
 use std::time::Duration;
 

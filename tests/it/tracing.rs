@@ -1,6 +1,6 @@
-//! The spans of a lease's life, as a subscriber hears of them.
+//! The spans of a lease's life, as a subscriber gets them.
 //!
-//! A subscriber here is its thread's alone, and each test's runtime has that one thread.
+//! Each subscriber is for one thread, and each test's runtime has only that thread.
 
 mod capture;
 

@@ -1,5 +1,5 @@
-//! Today's clients beside those of earlier versions, whose scripts are in tests/vectors/versions: on the same locks
-//! of one server, as in a rolling upgrade.
+//! Present clients beside earlier versions, whose scripts are in tests/vectors/versions: on the same locks of one
+//! server, as in a rolling upgrade.
 
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Waiting for a lock: in turn, without polling, and without a trace once it is over.
+//! Waiting for a lock: in order, without polling, and without leftovers on the server.
 
 mod failing;
 #[cfg(feature = "sharing")]

@@ -1,4 +1,4 @@
-//! Replies that are lost, repeated or added on the way: nobody is granted what the server refuses.
+//! Replies that are lost, repeated or added on the way: no request is granted that the server refuses.
 
 use std::future::IntoFuture;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What callers of jobs, requests, limits, latches and barriers were told, and what must never be among it.
+//! The answers that callers of jobs, requests, limits, latches and barriers got, and the promises that they must keep.
 //!
-//! All times are by one clock, and read so that every doubt is in the library's favour.
+//! All times are by one clock, and every doubt is read in the library's favour.
 
 mod gates;
 mod takes;
@@ -29,17 +29,16 @@ pub struct Accounts {
 /// What servers did not do, on which promises rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Fair {
-    /// No more of them lost leases, within the life of any, than may.
+    /// At no time did more servers than tolerated lose leases that still ran.
     pub keeps_leases: bool,
-    /// No more of them have forgotten anything, ever, than may.
+    /// No more servers than tolerated ever lost any data.
     pub remembers: bool,
-    /// None of their clocks was set forward.
+    /// No server's clock was set forward.
     pub has_even_clocks: bool,
 }
 
 impl Accounts {
-    /// All promises that were broken; `most` is what each limit lets through, and `parties` is how many each
-    /// latch and each barrier has.
+    /// All broken promises. `most` is each limit's maximum; `parties` is the size of each latch and each barrier.
     pub fn broken(&self, fair: Fair, most: &[Most], parties: usize) -> Vec<Broken> {
         let mut broken = Vec::new();
         if fair.keeps_leases {

@@ -1,5 +1,5 @@
-//! Which server the tests start: the one that `LEASEHOLD_TEST_SERVER` names by its path, or else the
-//! `redis-server` in PATH. `scripts/server.sh` gets others.
+//! The server program of the tests: the path in `LEASEHOLD_TEST_SERVER`, or else the `redis-server` in PATH.
+//! `scripts/server.sh` builds others.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 const VARIABLE: &str = "LEASEHOLD_TEST_SERVER";
 
-/// What to start. The same program is a Sentinel when it is told so.
+/// The program's path. It is a Sentinel with `--sentinel`.
 pub fn path() -> OsString {
     std::env::var_os(VARIABLE).unwrap_or_else(|| "redis-server".into())
 }
@@ -20,7 +20,7 @@ pub enum Product {
     Valkey,
 }
 
-/// What the program says of itself.
+/// The program's name and version.
 #[derive(Debug)]
 pub struct Version {
     pub product: Product,
@@ -34,7 +34,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Of the server that is chosen.
+/// The version of the program in use.
 pub fn version() -> &'static Version {
     static VERSION: OnceLock<Version> = OnceLock::new();
     VERSION.get_or_init(|| {
@@ -58,8 +58,7 @@ fn parse(text: &str) -> Option<Version> {
     Some(Version { product, number: (next()?, next()?, next()?) })
 }
 
-/// Whether the server knows what these versions brought, of Redis and of Valkey. Valkey 7.2 began as
-/// Redis 7.2.
+/// Whether the server is at least one of these versions of Redis and of Valkey. Valkey 7.2 began as Redis 7.2.
 pub fn has_at_least(redis: (u32, u32), valkey: (u32, u32)) -> bool {
     let Version { product, number: (major, minor, _) } = version();
     let needed = match product {
@@ -69,7 +68,7 @@ pub fn has_at_least(redis: (u32, u32), valkey: (u32, u32)) -> bool {
     (*major, *minor) >= needed
 }
 
-/// What Redis 7.0 brought, and so every Valkey has.
+/// Whether it has the features of Redis 7.0, as every Valkey does.
 pub fn is_seven() -> bool {
     has_at_least((7, 0), (7, 2))
 }
@@ -78,7 +77,7 @@ pub fn is_redis() -> bool {
     version().product == Product::Redis
 }
 
-/// Whether TLS was built in, which no version says: a server that has it asks for its certificate.
+/// Whether TLS was compiled in, which no version says: a server with TLS asks for its certificate.
 pub fn has_tls() -> bool {
     static HAS_TLS: OnceLock<bool> = OnceLock::new();
     *HAS_TLS.get_or_init(|| {
@@ -90,26 +89,25 @@ pub fn has_tls() -> bool {
     })
 }
 
-/// For a test that has nothing to try on a server that lacks something: says so where the harness
-/// captures nothing. Versions are what to go by, so that a server that should have it cannot excuse
-/// itself.
+/// Whether a test has nothing to try, because the server lacks something; prints that past the harness. `has` should go
+/// by the version, so that a fault of the server cannot excuse itself.
 pub fn lacks(has: bool, what: &str) -> bool {
     if !has {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // In one write: other tests say something meanwhile.
+        // In one write, because other tests print too.
         let said = format!("NOT TRIED on {}, which lacks {what}: {test}\n", version());
         std::io::stderr().write_all(said.as_bytes()).ok();
     }
     !has
 }
 
-/// Where servers speak RESP3, which brought pushes. Elsewhere requests ask now and then, in no order:
-/// `old_servers.rs` has what is promised of that.
+/// Whether servers have RESP3 and so pushes. Without it requests poll, in no order: `old_servers.rs` has the promises
+/// for that.
 pub fn has_queue() -> bool {
     has_at_least((6, 0), (7, 2))
 }
 
-/// For a test of the order in which requests are served.
+/// For tests of the order in which requests are granted.
 pub fn lacks_a_queue() -> bool {
     lacks(has_queue(), "RESP3, and so a queue")
 }

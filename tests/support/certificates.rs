@@ -1,4 +1,4 @@
-//! Certificates, made for one test and gone with it.
+//! Certificates for one test.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -26,12 +26,12 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for these names and addresses, good from a year ago to the far future.
+    /// A certificate for these names and addresses, valid from a year ago to the far future.
     pub fn issue(&self, names: &[&str]) -> Identity {
         self.issue_with(&params(names))
     }
 
-    /// One that was good long ago.
+    /// An expired certificate.
     pub fn issue_expired(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
         params.not_before = date_time_ymd(2001, 1, 1);
@@ -39,7 +39,7 @@ impl Authority {
         self.issue_with(&params)
     }
 
-    /// One that will be good some day.
+    /// A certificate that is not valid yet.
     pub fn issue_early(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
         params.not_before = date_time_ymd(3000, 1, 1);

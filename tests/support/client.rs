@@ -1,4 +1,4 @@
-//! A plain blocking Redis client for looking at a server from the side: no pipeline, no recovery.
+//! A plain blocking Redis client for tests to look at a server: no pipeline, no recovery.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -51,14 +51,14 @@ impl Client {
         }
     }
 
-    /// The reply of a cluster's node that has the key of a slot that it does not serve yet.
+    /// The reply after `ASKING`, from a node that a slot is moving to.
     #[track_caller]
     pub fn text_after_asking(&mut self, command: &[&str]) -> String {
         self.text(&["ASKING"]);
         self.text(command)
     }
 
-    /// Sends a command without waiting for anything.
+    /// Sends a command without reading its reply.
     pub fn send(&mut self, command: &[&str]) -> io::Result<()> {
         let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
         let mut encoded = BytesMut::new();
@@ -78,7 +78,8 @@ impl Client {
             match self.stream.read(&mut chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                // A child of another test has ended, and the system resumes no read with a timeout.
+                // The end of another test's child interrupts the read, and the system does not resume one with a
+                // timeout.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

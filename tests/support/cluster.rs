@@ -1,4 +1,4 @@
-//! A real Redis Cluster, owned by one test: three masters, each with a replica, unless told otherwise.
+//! A real Redis Cluster for one test: by default three masters, each with a replica.
 //!
 //! Nodes are named by their index: 0 to 2 begin as masters and 3 to 5 as their replicas.
 
@@ -13,18 +13,18 @@ use self::node::{Node, Turn};
 use super::server::Builder;
 use super::{RedisServer, STUCK};
 
-/// After so long a node has given up a failover that it was asked for.
+/// Time after which a node has given up a failover on request.
 const FAILOVER_GIVEN_UP: Duration = Duration::from_secs(6);
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
-/// What a cluster is asked while it changes costs it time, too.
+/// Pause between polls, which cost a Cluster time while it changes.
 const POLL: Duration = Duration::from_millis(25);
 
-/// A running cluster; it ends like its servers do.
+/// A running Cluster. Dropping it ends its servers.
 pub struct Cluster {
     nodes: Vec<Node>,
     builder: Builder,
-    // Last: the next may start once this one's nodes are gone.
+    // Dropped last, so that the next Cluster starts after these nodes have ended.
     _turn: Option<Turn>,
 }
 
@@ -34,22 +34,22 @@ impl Cluster {
         Self::start_as(&RedisServer::builder())
     }
 
-    /// Each node as `builder` says.
+    /// With each node as `builder` says.
     pub fn start_as(builder: &Builder) -> Self {
         Self::start_nodes(builder, MASTERS, 2 * MASTERS)
     }
 
-    /// As many masters, none of which has a replica.
+    /// A Cluster of this many masters without replicas.
     pub fn of_masters(masters: usize) -> Self {
         Self::of_masters_as(&RedisServer::builder(), masters)
     }
 
-    /// The same, each as `builder` says.
+    /// The same, with each node as `builder` says.
     pub fn of_masters_as(builder: &Builder, masters: usize) -> Self {
         Self::start_nodes(builder, masters, masters)
     }
 
-    /// Three masters, of which the first has a replica, however many clusters there are: their nodes may be slow.
+    /// Three masters, the first with a replica, beside any number of other Clusters: its nodes may be slow.
     pub fn start_beside_others() -> Self {
         Self::form_of(&RedisServer::builder(), MASTERS, MASTERS + 1, None)
     }
@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     fn form(&mut self, masters: usize) {
-        // As redis-cli shares them out.
+        // Divides the slots as redis-cli does.
         let end = |masters_before: usize| {
             u16::try_from((2 * masters_before * SLOTS + masters) / (2 * masters)).expect("a slot")
         };
@@ -81,7 +81,7 @@ impl Cluster {
             if index < masters {
                 node.own(end(index), end(index + 1) - 1);
             }
-            // Each with each: to be told by others would take longer.
+            // Each node meets each other: gossip would take longer.
             self.nodes[..index].iter().for_each(|other| node.meet(other));
         }
         poll("the nodes know each other", || self.know_each_other());
@@ -135,7 +135,7 @@ impl Cluster {
             })
     }
 
-    /// A URL that names every node, those that are down too.
+    /// A URL that names every node, also those that are down.
     pub fn url(&self) -> String {
         self.seed_url(self.nodes.len())
     }
@@ -154,28 +154,28 @@ impl Cluster {
         format!("redis-cluster://{login}{}", hosts.collect::<Vec<_>>().join(","))
     }
 
-    /// All nodes, those that are down too.
+    /// All nodes, also those that are down.
     pub fn nodes(&self) -> impl Iterator<Item = &RedisServer> {
         self.nodes.iter().map(|node| &node.server)
     }
 
-    /// A node's name among the nodes.
+    /// A node's id in the Cluster.
     pub fn id(&self, node: usize) -> &str {
         &self.nodes[node].id
     }
 
-    /// The slot of a key, as a node has it.
+    /// The slot of a key, by a node.
     pub fn slot(&self, key: &str) -> u16 {
         let node = self.answering().next().expect("a node is up");
         node.server.cli_text(&["CLUSTER", "KEYSLOT", key]).parse().expect("a slot")
     }
 
-    /// Whether the master that serves a key has it.
+    /// Whether the key exists at the master that serves its slot.
     pub fn holding(&self, key: &str) -> bool {
         self[self.master_of(self.slot(key))].cli_text(&["EXISTS", key]) == "1"
     }
 
-    /// The node that takes itself for the slot's master.
+    /// The node that claims to be the slot's master.
     pub fn master_of(&self, slot: u16) -> usize {
         self.find_master(slot).unwrap_or_else(|| panic!("no node serves slot {slot}"))
     }
@@ -184,8 +184,7 @@ impl Cluster {
         self.nodes.iter().position(|node| node.answers && node.myself().serves(slot))
     }
 
-    /// The slot of a key, the node that serves it, and another of the first masters, for it to move
-    /// to.
+    /// The slot of a key, the node that serves it, and another of the first masters, as the target of a move.
     pub fn move_of(&self, key: &str) -> (u16, usize, usize) {
         let slot = self.slot(key);
         let from = self.master_of(slot);
@@ -193,7 +192,7 @@ impl Cluster {
         (slot, from, to)
     }
 
-    /// A node that follows `master`.
+    /// A replica of `master`.
     pub fn replica_of(&self, master: usize) -> usize {
         let id = &self.nodes[master].id;
         let found = self.nodes.iter().position(|node| node.answers && node.follows(id));
@@ -206,7 +205,7 @@ impl Cluster {
         self.nodes[node].answers = false;
     }
 
-    /// Starts it again on its port; it remembers the cluster, and nothing else.
+    /// Starts the node again on its port; it remembers the Cluster, but no keys.
     pub fn restart(&mut self, node: usize) {
         self.nodes[node].server.restart();
         self.nodes[node].answers = true;
@@ -224,7 +223,7 @@ impl Cluster {
         self.nodes[node].answers = true;
     }
 
-    /// Waits until a node that is up serves the slot and all that are up agree; gives that node.
+    /// Waits until a running node serves the slot and all running nodes agree; returns that node.
     pub async fn wait_until_failed_over(&self, slot: u16) -> usize {
         self.wait_until("a node took over", || {
             let master = self.find_master(slot);
@@ -256,14 +255,14 @@ impl Cluster {
         maps.all(|map| Some(map) == first)
     }
 
-    /// Has a replica of a master take its place, with nothing lost; gives the replica.
+    /// Promotes a replica of a master, without losing data; returns the replica.
     pub async fn promote_replica_of(&self, master: usize) -> usize {
-        // Nodes that have not heard of the last change do not vote for it.
+        // A node that does not know the last change does not vote.
         self.wait_until("all nodes agree", || self.agree_on_all()).await;
         let replica = self.replica_of(master);
         let asked_at = Cell::new(None::<Instant>);
         self.wait_until("it is promoted", || {
-            // The master takes no writes until the failover is done, or given up after 5 s.
+            // The master accepts no writes until the failover is done, or given up after 5 s.
             if asked_at.get().is_none_or(|at| at.elapsed() > FAILOVER_GIVEN_UP) {
                 asked_at.set(Some(Instant::now()));
                 self.nodes[replica].ok(&["CLUSTER", "FAILOVER"]);
@@ -274,17 +273,17 @@ impl Cluster {
         replica
     }
 
-    /// No node serves the slot from now on, and all nodes answer `CLUSTERDOWN`.
+    /// Lets no node serve the slot, so that all nodes reply `CLUSTERDOWN`.
     pub fn unserve(&self, slot: u16) {
         self.answering().for_each(|node| node.ok(&["CLUSTER", "DELSLOTS", &slot.to_string()]));
     }
 
-    /// The master `node` serves a slot that none serves.
+    /// Lets the master `node` serve a slot that no node serves.
     pub fn serve(&self, slot: u16, node: usize) {
         self.nodes[node].ok(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
     }
 
-    /// Starts a master without slots and waits until all know it; gives its index.
+    /// Starts a master without slots and waits until all nodes know it; returns its index.
     pub async fn add_node(&mut self) -> usize {
         let node = Node::start(&self.builder);
         self.answering().for_each(|other| node.meet(other));
@@ -293,7 +292,7 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
-    /// Starts a new node at the address of one that was killed and forgotten: a master without slots, which all know.
+    /// Starts a new node at the address of a killed and forgotten one: a master without slots, which all nodes know.
     pub async fn replace(&mut self, node: usize) {
         let port = self[node].port();
         let new = Node::start(&self.builder.clone().port(port));
@@ -302,8 +301,8 @@ impl Cluster {
         self.wait_until("the new node is known", || self.know_each_other() && self.is_ok()).await;
     }
 
-    /// Makes the others forget a node; for a minute they will not be told of it again. The node
-    /// itself goes on as it was, and a master's replicas refuse to forget it.
+    /// Lets the other nodes forget a node, for a minute also against gossip. The node itself goes on, and a master's
+    /// replicas refuse to forget it.
     pub fn forget(&self, node: usize) {
         let id = &self.nodes[node].id;
         for other in self.answering().filter(|other| other.id != *id) {
@@ -311,7 +310,7 @@ impl Cluster {
         }
     }
 
-    /// Ends every client's connection; replicas and the nodes among themselves keep theirs.
+    /// Ends every client's connection, but none between nodes.
     pub fn kill_all_connections(&self) {
         for node in self.answering() {
             let mut client = node.server.client();
@@ -339,7 +338,7 @@ impl Index<usize> for Cluster {
     }
 }
 
-/// Waits for what has no event, outside of a runtime too.
+/// Waits for a condition without an event, also outside of a runtime.
 fn poll(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {

@@ -14,7 +14,7 @@ impl Fleet {
         Self::start_as(servers, &RedisServer::builder())
     }
 
-    /// Each as `builder` says.
+    /// With each server as `builder` says.
     pub fn start_as(servers: usize, builder: &Builder) -> Self {
         let servers = std::thread::scope(|scope| {
             let starting: Vec<_> =
@@ -29,7 +29,7 @@ impl Fleet {
         self.iter().map(RedisServer::url).collect()
     }
 
-    /// As errors and reports name them.
+    /// The addresses, as errors and reports name them.
     pub fn addresses(&self) -> Vec<String> {
         self.iter().map(|server| server.address().to_string()).collect()
     }
@@ -38,12 +38,12 @@ impl Fleet {
         self.servers.iter()
     }
 
-    /// One command to each, one after another; the replies as text, nil as "".
+    /// Sends one command to each server, one after another; the replies as text, nil as "".
     pub fn cli_all(&self, command: &[&str]) -> Vec<String> {
         self.iter().map(|server| server.cli_text(command)).collect()
     }
 
-    /// How many servers have a key of this name.
+    /// The number of servers with this key.
     pub fn holding(&self, key: &str) -> usize {
         self.cli_all(&["EXISTS", key]).iter().filter(|count| *count == "1").count()
     }

@@ -1,4 +1,4 @@
-//! A proxy of Debian's before a server, which ends with the test.
+//! A proxy program of Debian before a server. It ends with the test.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -8,21 +8,21 @@ use std::path::PathBuf;
 use super::watchdog::Watchdog;
 use super::{STUCK, ports, unique_name};
 
-/// The proxy.
+/// The running proxy.
 pub struct Front {
     process: Watchdog,
     port: u16,
 }
 
-/// Where a program of Debian's is, if it is here: services are not in everybody's PATH.
+/// The path of a program, if installed: services are not in every user's PATH.
 pub fn found(program: &str) -> Option<PathBuf> {
     let places = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
     places.map(|place| PathBuf::from(place).join(program)).into_iter().find(|path| path.exists())
 }
 
 impl Front {
-    /// Runs `program` with a file of settings, in which `LISTEN` stands for where it listens and `FILES` for a directory
-    /// with `files`; none, and a line that says so, where it is not installed.
+    /// Runs `program` with a file of settings, in which `LISTEN` stands for its address and `FILES` for a directory
+    /// with `files`. If it is not installed, prints that and returns none.
     pub fn start(
         program: &str,
         words: &[&str],

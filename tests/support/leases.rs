@@ -1,14 +1,14 @@
-//! What no two leases of one history may be to each other, whatever else is known of them.
+//! Rules between the leases of one history, for all kinds of leases.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a lease has of its lock.
+/// The part of its lock that a lease has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
     Reader,
-    /// Of a semaphore, with this weight.
+    /// A permit of a semaphore, with this weight.
     Permit(u32),
 }
 
@@ -21,17 +21,17 @@ impl Part {
     }
 }
 
-/// What is compared of a lease, by one clock.
+/// The facts of a lease to compare, by one clock.
 pub trait Lease {
-    /// Which lock it is of.
+    /// The number of its lock.
     fn name(&self) -> usize;
     fn part(&self) -> Part;
     fn token(&self) -> u64;
-    /// Not after its acquire was begun.
+    /// A moment before its request.
     fn begun(&self) -> Duration;
-    /// Not before it was granted.
+    /// A moment after its grant.
     fn granted(&self) -> Duration;
-    /// Up to here its holder was told that it holds.
+    /// Its holder relied on it until this moment.
     fn until(&self) -> Duration;
 }
 
@@ -43,8 +43,8 @@ fn by_name<L: Lease>(leases: &[L]) -> impl Iterator<Item = Vec<&L>> {
     groups.into_values()
 }
 
-/// All holders of a lock when the last of them was granted it, where they may not hold it together: a
-/// holder of the whole lock beside another, or permits of more weight than `limit`.
+/// The groups of holders that may not hold a lock together: one of the whole lock beside another, or permits of more
+/// weight than `limit`. Each group is of the moment of its last grant.
 pub fn crowds<L: Lease>(leases: &[L], limit: u32) -> Vec<Vec<&L>> {
     let mut found = Vec::new();
     for mut of_name in by_name(leases) {
@@ -63,7 +63,7 @@ pub fn crowds<L: Lease>(leases: &[L], limit: u32) -> Vec<Vec<&L>> {
     found
 }
 
-/// Leases of one lock with the same token. Readers carry that of another.
+/// Pairs of leases of one lock with the same token, except readers.
 pub fn of_one_token<L: Lease>(leases: &[L]) -> Vec<(&L, &L)> {
     let mut found = Vec::new();
     for mut of_name in by_name(leases) {
@@ -75,8 +75,8 @@ pub fn of_one_token<L: Lease>(leases: &[L]) -> Vec<(&L, &L)> {
     found
 }
 
-/// Leases that were asked for after another had been granted, and have no larger token: a reader's may be
-/// the same, and of readers only a later holder of the whole lock has a larger one.
+/// Pairs in which a lease that was requested after the other's grant has no larger token. A reader's may be the same,
+/// and after readers only a later holder of the whole lock has a larger one.
 pub fn out_of_order<L: Lease>(leases: &[L]) -> Vec<(&L, &L)> {
     let mut found = Vec::new();
     for of_name in by_name(leases) {
@@ -84,7 +84,7 @@ pub fn out_of_order<L: Lease>(leases: &[L]) -> Vec<(&L, &L)> {
         by_grant.sort_by_key(|lease| lease.granted());
         by_question.sort_by_key(|lease| lease.begun());
         let mut granted = by_grant.into_iter().peekable();
-        // Of readers, and of all others.
+        // Separately for readers, and for all others.
         let mut highest: [Option<&L>; 2] = [None, None];
         for lease in by_question {
             while let Some(earlier) = granted.next_if(|other| other.granted() < lease.begun()) {

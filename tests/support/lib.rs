@@ -1,8 +1,7 @@
-//! What the tests need of the world: real Redis servers, a proxy that does harm, a server that
-//! answers from a script.
+//! What the tests need: real Redis servers, a proxy that injects faults, a server that replies from a script.
 //!
-//! A crate of the workspace that is never published. Nothing here names the crate under test, so that
-//! its unit tests can use it as well.
+//! A crate of the workspace that is never published. It does not depend on the crate under test, so that unit tests can
+//! use it too.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -53,8 +52,7 @@ pub use sentinel::Sentinels;
 pub use server::{RedisServer, has_least_rights};
 pub use stepwise::Stepwise;
 
-/// How long anything may take before a test calls it stuck. Generous: it decides how long a broken
-/// test hangs, and never whether a sound one passes.
+/// How long a test waits before it fails as stuck. Generous: it only matters to broken tests.
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// A path of the repository, from its root.
@@ -72,18 +70,18 @@ pub fn whole(script: &str) -> String {
     script.lines().map(|line| part(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
-/// A name that no other call, and no other test process, gives.
+/// A unique name, also among test processes.
 pub fn unique_name(prefix: &str) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // A process gets the id of one that has ended, which may have left files.
+    // A process may have the id of an ended one, which may have left files.
     static STARTED: LazyLock<Duration> =
         LazyLock::new(|| SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970"));
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}-{}-{:x}-{count}", std::process::id(), STARTED.as_micros())
 }
 
-/// Waits for a condition that has no event to wait for; panics with `what` after [`STUCK`].
+/// Waits for a condition without an event; panics with `what` after [`STUCK`].
 #[track_caller]
 pub fn eventually(what: &str, condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();

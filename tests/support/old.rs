@@ -1,8 +1,7 @@
-//! A server of another age: a proxy before a real one that knows no more than old servers knew, and
-//! puts its refusals as they did.
+//! A proxy that makes a real server look old: it refuses what old servers lacked, with their error texts.
 //!
-//! Taken from Redis 5.0.6 and 6.2.14. A proxy cannot see what scripts call: `tests/it/old_servers.rs`
-//! holds the scripts themselves against what Redis 5 knew.
+//! The texts are of Redis 5.0.6 and 6.2.14. A proxy cannot see what scripts call: `tests/it/old_servers.rs` compares
+//! the scripts with the commands of Redis 5.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,22 +17,22 @@ use super::ports;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// RESP2 alone: no HELLO, no users, no client tracking.
+    /// RESP2 only: no HELLO, no users, no client tracking.
     Redis5,
-    /// RESP3, users and tracking, but nothing that Redis 7 brought.
+    /// RESP3, users and tracking, but nothing new in Redis 7.
     Redis6,
-    /// As [`Age::Redis6`], but it refuses RESP3 as a protocol that it does not speak.
+    /// As [`Age::Redis6`], but refuses RESP3 with `NOPROTO`.
     NoProto,
 }
 
-/// The proxy. Ends with all its connections on drop.
+/// The proxy. Dropping it ends all its connections.
 pub struct OldServer {
     address: SocketAddr,
     acceptor: JoinHandle<()>,
 }
 
 impl OldServer {
-    /// Must be called inside a runtime.
+    /// To be called inside a runtime.
     pub fn start(age: Age, upstream: SocketAddr) -> Self {
         let (listener, address) = ports::listen_async();
         Self { address, acceptor: tokio::spawn(accept(listener, age, upstream)) }
@@ -51,17 +50,17 @@ impl Drop for OldServer {
 }
 
 async fn accept(listener: TcpListener, age: Age, upstream: SocketAddr) {
-    // Owned by this task: aborting it ends the connections too.
+    // Owned by this task, so that aborting it ends the connections too.
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         connections.spawn(serve(client, age, upstream));
     }
 }
 
-/// What answers a command, in the order of commands.
+/// Where the reply to a command comes from, in the order of commands.
 enum Answer {
     Own(Frame),
-    /// The server's, to a command of this name.
+    /// From the server, for a command of this name.
     Servers(String),
 }
 
@@ -99,7 +98,7 @@ impl Side {
     }
 }
 
-/// One connection, to its end by either side.
+/// Serves one connection until either side ends it.
 async fn serve(client: TcpStream, age: Age, upstream: SocketAddr) -> io::Result<()> {
     let mut server = Side::new(TcpStream::connect(upstream).await?)?;
     let mut client = Side::new(client)?;
@@ -116,7 +115,7 @@ async fn serve(client: TcpStream, age: Age, upstream: SocketAddr) -> io::Result<
                     Some(text) => answers.push_back(Answer::Own(error(&text))),
                     None => {
                         let name = words[0].to_ascii_uppercase();
-                        // RESP3 answers these by a push.
+                        // In RESP3 the reply is a push.
                         if age != Age::Redis6 || !name.ends_with("SUBSCRIBE") {
                             answers.push_back(Answer::Servers(name));
                         }
@@ -156,7 +155,7 @@ fn words_of(frame: Frame) -> io::Result<Vec<String>> {
 }
 
 impl Age {
-    /// The error for a command that a server of this age does not know.
+    /// The error for a command that is unknown to a server of this age.
     fn own_answer(self, words: &[String]) -> Option<String> {
         let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
         let has = |option: &str| upper.iter().any(|word| word == option);
@@ -192,7 +191,7 @@ impl Age {
         }
     }
 
-    /// An error of today's server as one of this age would have put it.
+    /// A present server's error in the words of this age.
     fn reword(self, name: &str, text: String) -> String {
         if let ("EVAL" | "EVALSHA", Some((said, place))) = (name, text.rsplit_once(" script: ")) {
             if let Some((digest, line)) = place.split_once(", on @user_script:") {
@@ -221,7 +220,7 @@ impl Age {
     }
 }
 
-/// With all that came with it, passwords too.
+/// With all arguments, also passwords.
 fn unknown(words: &[String]) -> String {
     let arguments: Vec<String> = words[1..].iter().map(|word| format!("`{word}`, ")).collect();
     let (name, arguments) = (&words[0], arguments.concat());

@@ -1,9 +1,9 @@
-//! Small libraries that stand between a program and the system's: they are preloaded into it.
+//! Small C libraries that are preloaded into a program to replace system functions.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Builds the library of this source in C.
+/// Compiles this C source to a library.
 pub fn build(source: &str, library: &Path) {
     let file = library.with_extension("c");
     std::fs::write(&file, source).expect("the library's directory can be written");

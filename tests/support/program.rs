@@ -1,4 +1,4 @@
-//! The examples, built and run as their users do, and what they print.
+//! The examples, built and run as by their users, and their output.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio::process::Child;
 
 use super::{STUCK, eventually, repository, soon};
 
-/// How long a script may take, which may have to install what it needs.
+/// Maximum time for a script, which may have to install packages.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(600);
 
 /// A running example, which ends with the test.
@@ -26,14 +26,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Builds an example, which is nothing to do where all were built with the tests.
+/// Builds an example; does nothing if it was built with the tests.
 pub fn build_example(name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(repository(""));
-    // As scripts/test.sh builds: the features of dependencies are those that all of the workspace needs.
+    // With the features of the whole workspace, as scripts/test.sh does.
     cargo.args(["build", "--workspace", "--locked", "--offline", "--all-features"]);
     cargo.args(["--message-format=json", "--example", name]);
-    // What cargo tells a test of its package would make build scripts run again.
+    // Cargo's variables for a test would make build scripts run again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -53,8 +53,7 @@ pub fn build_example(name: &str) -> PathBuf {
     executable.expect("cargo says what it has built")
 }
 
-/// Runs a script of an example's on what was built, and returns what it printed, once it has ended
-/// well.
+/// Runs a script of a built example, and returns its output if it succeeds.
 pub async fn run_script(script: &str, example: &str) -> String {
     let mut command = tokio::process::Command::new(repository(script));
     command.current_dir(repository("")).arg(build_example(example));
@@ -90,7 +89,7 @@ impl Program {
         lock(&self.lines).clone()
     }
 
-    /// What stands behind `words` in the first line that has them, once there is one.
+    /// Waits for a line with `words`, and returns the rest of the first such line.
     pub async fn said(&self, words: &str) -> String {
         let found = || {
             let after = |line: &String| line.split_once(words).map(|(_, rest)| rest.to_owned());
@@ -108,10 +107,10 @@ impl Program {
         assert!(kill.status().expect("sh can be run").success(), "kill -s {name}");
     }
 
-    /// Its exit status and all that it said, once it has ended.
+    /// The exit status and all output, once it has ended.
     pub async fn end(&mut self) -> (ExitStatus, Vec<String>) {
         let status = soon("its end", self.child.wait()).await.expect("it can be waited for");
-        // Its output is read by tasks, which see the end of it in their own time.
+        // Tasks read the output, and may see its end later.
         let lines = Arc::clone(&self.lines);
         eventually("its last words", || Arc::strong_count(&lines) == 2).await;
         (status, self.lines())
@@ -125,13 +124,13 @@ async fn collect(output: Option<impl AsyncRead + Unpin>, lines: Lines) {
     }
 }
 
-/// The body of what a server on `address` answers to a GET.
+/// The body of the reply to a GET.
 pub fn get(address: &str, path: &str) -> io::Result<String> {
     let (status, body) = request("GET", address, path)?;
     if status == 200 { Ok(body) } else { Err(io::Error::other(body)) }
 }
 
-/// The status and the body of what a server on `address` answers.
+/// The status and the body of a reply.
 pub fn request(method: &str, address: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.set_read_timeout(Some(STUCK))?;

@@ -1,5 +1,5 @@
-//! A TCP proxy that does harm on request: each direction can be slowed, swallowed, cut or reset
-//! while connections run through it.
+//! A TCP proxy that injects faults: each direction can be slowed, swallowed, cut or reset while connections run through
+//! it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ mod lane;
 use super::{STUCK, ports};
 pub use lane::{Fault, Harm, Lane};
 
-/// Listens on a loopback port and forwards to one upstream. Ends with all its connections on drop.
+/// Listens on a loopback port and forwards to one upstream. Dropping it ends all connections.
 pub struct FaultProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ enum Ending {
 }
 
 impl FaultProxy {
-    /// Starts a proxy which passes everything. Must be called inside a runtime.
+    /// Starts a proxy without faults. To be called inside a runtime.
     pub fn start(upstream: SocketAddr) -> Self {
         let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
@@ -69,12 +69,12 @@ impl FaultProxy {
         format!("redis://{}", self.address)
     }
 
-    /// Forwards new connections to another upstream; open ones stay where they are.
+    /// Forwards new connections to another upstream; open ones stay.
     pub fn lead_to(&self, upstream: SocketAddr) {
         self.lead_in_turn(vec![upstream]);
     }
 
-    /// Forwards new connections to these upstreams, to one after the other, as a balancer does.
+    /// Forwards new connections to these upstreams in turn, as a balancer does.
     pub fn lead_in_turn(&self, upstreams: Vec<SocketAddr>) {
         self.shared.upstreams.send_replace(upstreams);
     }
@@ -95,26 +95,26 @@ impl FaultProxy {
         self.to_client().set(fault);
     }
 
-    /// Closes every open connection on both sides, the polite way (FIN).
+    /// Closes every open connection on both sides by FIN.
     pub fn cut(&self) {
         self.ending.send_replace(Ending::Cut);
     }
 
-    /// Resets every open connection on both sides (RST).
+    /// Resets every open connection on both sides by RST.
     pub fn reset(&self) {
         self.ending.send_replace(Ending::Reset);
     }
 
-    /// Refuses new connections; open ones go on. Returns when the port is closed.
+    /// Refuses new connections; open ones go on. Returns once the port is closed.
     pub async fn refuse(&mut self) {
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.abort();
-            // The listener closes when the task is gone, not when it is told to go.
+            // The listener closes when the task has ended, not when it is told to end.
             acceptor.await.ok();
         }
     }
 
-    /// Takes new connections again, on the same port.
+    /// Accepts new connections again, on the same port.
     pub async fn accept(&mut self) {
         if self.acceptor.is_none() {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port()))
@@ -168,7 +168,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// Counts a connection as open for as long as it lives, however its task ends.
+/// Counts a connection as open until its task ends.
 struct Open(Arc<Shared>);
 
 impl Open {
@@ -184,7 +184,7 @@ impl Drop for Open {
     }
 }
 
-/// One connection from its acceptance to its end.
+/// Serves one connection to its end.
 async fn carry(
     client: TcpStream,
     number: u64,
@@ -197,9 +197,9 @@ async fn carry(
         let all = upstreams.borrow();
         all[usize::try_from(number).expect("they are few") % all.len()]
     };
-    // Before the dial: a test that has accepted the connection upstream may do it harm at once.
+    // Before the dial, because a test may inject a fault as soon as the upstream has accepted.
     let (server_mark, client_mark) = (to_server.mark(), to_client.mark());
-    // An upstream that can't be reached is seen by the client as a reset, as with a real middlebox.
+    // If the upstream cannot be reached, the client sees a reset, as with a real middlebox.
     let Ok(Ok(upstream)) = timeout(STUCK, TcpStream::connect(upstream)).await else {
         return lane::arm_reset(&client);
     };

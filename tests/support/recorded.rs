@@ -1,4 +1,4 @@
-//! What real servers of many versions say of themselves, as `scripts/record-info.sh` wrote it down.
+//! INFO of real servers of many versions, as `scripts/record-info.sh` recorded it.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub struct Recorded {
     directory: PathBuf,
 }
 
-/// In the order of their names.
+/// All of them, in the order of their names.
 pub fn all() -> Vec<Recorded> {
     let entries =
         std::fs::read_dir(super::repository("tests/vectors/info")).expect("the vectors are there");
@@ -25,7 +25,7 @@ pub fn all() -> Vec<Recorded> {
     all
 }
 
-/// That of this name.
+/// The server of this name.
 pub fn of(name: &str) -> Recorded {
     all().into_iter().find(|server| server.name == name).expect("it was recorded")
 }

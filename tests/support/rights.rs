@@ -1,9 +1,8 @@
-//! The rights that `docs/acl.md` says a Redis user needs: read from its table, so that the page is
-//! what is tested.
+//! The rights that a Redis user needs, read from the table in `docs/acl.md`, so that tests check the page.
 
 /// The prefix of the page's keys.
 pub const PREFIX: &str = "app:";
-/// Its modes of servers that stay, each of which needs those before it too.
+/// The page's modes of servers at fixed addresses; each needs the rights of those before it too.
 pub const MODES: [&str; 5] = ["unfenced", "fenced", "waiting", "several", "database"];
 
 fn page() -> String {
@@ -24,7 +23,7 @@ pub fn row(mode: &str) -> Vec<String> {
     rules.replace("\\|", "|").split(' ').map(str::to_owned).collect()
 }
 
-/// The page's one line for everything on one server, or the README's.
+/// The line of the page, or of the README, with all rights for one server.
 pub fn line(page: &str) -> Vec<String> {
     let line = page
         .lines()
@@ -33,7 +32,7 @@ pub fn line(page: &str) -> Vec<String> {
     rules.trim_end_matches('`').split(' ').map(str::to_owned).collect()
 }
 
-/// Makes `worker`, with the password `pw`, a user with these rules and no others.
+/// Makes `worker`, with the password `pw`, a user with exactly these rules.
 pub fn grant(server: &super::RedisServer, rules: &[String]) {
     let rules = rules.iter().map(String::as_str);
     let command: Vec<&str> = ["ACL", "SETUSER", "worker", "reset", "resetchannels", "on", ">pw"]

@@ -1,5 +1,4 @@
-//! A fake Redis whose every answer is decided by the test: for replies that a real server gives
-//! rarely, or never.
+//! A fake Redis whose replies the test decides: for replies that a real server gives rarely, or never.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,14 +17,14 @@ use super::{ports, recorded};
 #[path = "../../src/sha1.rs"]
 mod sha1;
 
-/// A command as it came.
+/// A received command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The port of the server that received it.
     pub port: u16,
-    /// Which connection it came on, from 0 in order of acceptance.
+    /// The number of its connection, from 0 in order of acceptance.
     pub connection: usize,
-    /// Its place among the commands of its connection, from 0.
+    /// Its number on its connection, from 0.
     pub index: usize,
     /// The command's words, its name first.
     pub words: Vec<Bytes>,
@@ -37,17 +36,17 @@ impl Command {
         self.word(0).to_ascii_uppercase()
     }
 
-    /// A word as text; "" where there is none.
+    /// A word as text; "" if missing.
     pub fn word(&self, index: usize) -> String {
         self.words.get(index).map(|word| String::from_utf8_lossy(word).into()).unwrap_or_default()
     }
 
-    /// The last word of a script's call, which its reply begins with.
+    /// The last word of a script's call, with which its reply begins.
     pub fn stamp(&self) -> Frame {
         Frame::Bulk(self.words.last().expect("a call of a script ends with its stamp").clone())
     }
 
-    /// Whether it is a script's question for a lock, in the queue or not.
+    /// Whether it is a script that requests a lock, in the queue or not.
     pub fn is_acquire(&self) -> bool {
         self.has_one_of(&["take", "turn", "look", "enter", "beat"])
     }
@@ -68,20 +67,20 @@ impl Command {
     }
 }
 
-/// What the server does about a command.
+/// The server's action for a command.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Answers with a frame.
     Reply(Frame),
-    /// Sends bytes as they are: half a frame, two frames, or none at all.
+    /// Sends bytes as they are: half a frame, two frames, or none.
     Raw(Vec<u8>),
-    /// Answers nothing.
+    /// Sends no reply.
     Silence,
     /// Closes the connection (FIN).
     Close,
     /// Resets the connection (RST).
     Reset,
-    /// One after the other.
+    /// One action after the other.
     Sequence(Vec<Action>),
 }
 
@@ -99,12 +98,12 @@ impl Action {
         Self::Reply(Frame::Bulk(Bytes::copy_from_slice(bytes.as_ref())))
     }
 
-    /// A script's reply to its call, behind the stamp that came with it.
+    /// A script's reply, after the stamp of its command.
     pub fn stamped(command: &Command, rest: impl IntoIterator<Item = Frame>) -> Self {
         Self::Reply(Frame::Array([command.stamp()].into_iter().chain(rest).collect()))
     }
 
-    /// Grants what a script asks for; a caller that asks for it in the queue is told the token too.
+    /// Grants a script's request; in the queue with the token too.
     pub fn granted(command: &Command) -> Self {
         if !command.has_one_of(&["enter", "beat"]) {
             return Self::Reply(command.stamp());
@@ -113,12 +112,12 @@ impl Action {
         Self::stamped(command, [word, wall_micros()])
     }
 
-    /// The refusal of an acquire by a holder that no others wait for.
+    /// The refusal of an acquire by a holder without other waiters.
     pub fn held(command: &Command, holder: &'static str, pttl_ms: i64) -> Self {
         Self::held_behind(command, holder, pttl_ms, 0)
     }
 
-    /// The same, with this number of others before the caller. The queue says also what its clock is.
+    /// The same, with this number of waiters before the caller. In the queue the reply also has the server's clock.
     pub fn held_behind(
         command: &Command,
         holder: &'static str,
@@ -142,8 +141,7 @@ fn wall_micros() -> Frame {
     Frame::Integer(i64::try_from(since.as_micros()).expect("it is not that late"))
 }
 
-/// The answers of a healthy server to what a client says when it connects; None for anything else.
-/// For handlers that care about later commands only.
+/// A healthy server's replies to a client's handshake; None for other commands. For handlers of later commands only.
 pub fn greeting(command: &Command) -> Option<Action> {
     let action = match command.name().as_str() {
         "HELLO" => Action::Raw(
@@ -156,7 +154,7 @@ pub fn greeting(command: &Command) -> Option<Action> {
             Frame::Bulk(command.words[1].clone()),
             Frame::Integer(1),
         ].into())),
-        // What seals the handshake.
+        // The seal of the handshake.
         "ECHO" => Action::bulk(&command.words[1]),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
         "INFO" => Action::bulk(info(command.port)),
@@ -166,8 +164,7 @@ pub fn greeting(command: &Command) -> Option<Action> {
     Some(action)
 }
 
-/// What a server says to the plain commands by which a lock is taken without a script, where another
-/// has the lock.
+/// A server's replies to the plain commands of a lock without scripts, if another client has the lock.
 pub fn refused_plainly(command: &Command) -> Option<Action> {
     match command.name().as_str() {
         "SET" => Some(Action::Reply(Frame::Null)),
@@ -178,7 +175,7 @@ pub fn refused_plainly(command: &Command) -> Option<Action> {
     }
 }
 
-/// What Redis 7.0 says of itself after a day, each server of a run of its own.
+/// INFO of Redis 7.0 after a day, with another run id for each server.
 fn info(port: u16) -> String {
     let recorded = recorded::of("redis-7.0.15").info("standalone");
     let run_id = format!("{port:040x}");
@@ -187,7 +184,7 @@ fn info(port: u16) -> String {
 
 type Handler = Box<dyn FnMut(&Command) -> Action + Send>;
 
-/// The fake server. Ends with all its connections on drop.
+/// The fake server. Dropping it ends all its connections.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -197,13 +194,13 @@ pub struct ScriptedServer {
 struct Shared {
     handler: Mutex<Handler>,
     received: watch::Sender<Vec<Command>>,
-    /// One per accepted connection: bytes to send that answer nothing.
+    /// For each accepted connection, bytes to send without a command.
     unasked: watch::Sender<Vec<mpsc::UnboundedSender<Vec<u8>>>>,
 }
 
 impl ScriptedServer {
-    /// Starts a server which asks `handler` about every command, of all connections, one by one.
-    /// Must be called inside a runtime.
+    /// Starts a server which calls `handler` for every command of all connections, one by one. To be called inside a
+    /// runtime.
     pub fn start(handler: impl FnMut(&Command) -> Action + Send + 'static) -> Self {
         let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
@@ -227,7 +224,7 @@ impl ScriptedServer {
         format!("redis://{}", self.address)
     }
 
-    /// Every command so far, in the order in which they were handled.
+    /// Every command so far, in the order of handling.
     pub fn commands(&self) -> Vec<Command> {
         self.shared.received.borrow().clone()
     }
@@ -255,7 +252,7 @@ impl ScriptedServer {
             .await
     }
 
-    /// Waits until scripts' releases were received `count` times.
+    /// Waits until `count` releases by scripts were received.
     pub async fn until_released(&self, count: usize) -> Vec<Command> {
         let is_release = |command: &&Command| command.is_release();
         self.until(|commands| commands.iter().filter(is_release).count() >= count).await
@@ -267,12 +264,12 @@ impl ScriptedServer {
         unasked.wait_for(|senders| senders.len() >= count).await.expect("the sender is ours");
     }
 
-    /// Sends bytes that nobody asked for, such as a push, on a connection.
+    /// Sends bytes on a connection without a command, such as a push.
     pub fn send(&self, connection: usize, bytes: impl AsRef<[u8]>) {
         assert!(self.try_send(connection, bytes), "the connection is open");
     }
 
-    /// The same; false where the connection has ended.
+    /// The same; false if the connection has ended.
     pub fn try_send(&self, connection: usize, bytes: impl AsRef<[u8]>) -> bool {
         let sender = self.shared.unasked.borrow().get(connection).cloned();
         let sender = sender.expect("the connection was accepted");
@@ -287,7 +284,7 @@ impl Drop for ScriptedServer {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Owned by this task: aborting it ends the connections too.
+    // Owned by this task, so that aborting it ends the connections too.
     let mut connections = tokio::task::JoinSet::new();
     for connection in 0.. {
         let Ok((stream, _)) = listener.accept().await else {
@@ -299,7 +296,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// One connection, to its end. An I/O error means that the client has gone: nothing to tell.
+/// Serves one connection to its end. An I/O error means that the client has closed it.
 async fn serve(
     mut stream: TcpStream,
     connection: usize,

@@ -1,4 +1,4 @@
-//! A master, two replicas and three Sentinels, owned by one test.
+//! A master, two replicas and three Sentinels for one test.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,27 +13,27 @@ use super::server::{ADMIN, has_least_rights};
 use super::watchdog::{Directory, Watchdog};
 use super::{Client, RedisServer, STUCK, binary, ports};
 
-/// What the Sentinels call the master and its replicas.
+/// The Sentinels' name for the master and its replicas.
 pub const SERVICE: &str = "main";
 
 const BIND_ATTEMPTS: u32 = 50;
 const POLL: Duration = Duration::from_millis(25);
-/// How long a step of the Sentinels may take. They demote a master that came back once it has been
-/// up for 8 s, when they next read its `INFO`, each 10 s; and they begin nothing for 30 s after
-/// their own clock jumped by 2 s, as on a busy machine (TILT).
+/// Maximum time for a step of the Sentinels. They demote a returned master once it has been up for 8 s, at the next
+/// read of its `INFO`, every 10 s; and they begin nothing for 30 s after their own clock jumped by 2 s, as on a busy
+/// machine (TILT).
 const STEP: Duration = Duration::from_secs(75);
-/// What makes no headway for this long is given a push.
+/// A step without progress for this long is started again.
 const PUSHED_EACH: Duration = Duration::from_secs(15);
 
-/// Letters and digits; none where nobody has to log in.
+/// Letters and digits; none for no login.
 #[derive(Clone, Debug, Default)]
 pub struct Passwords {
     pub servers: Option<String>,
     pub sentinels: Option<String>,
 }
 
-/// How a service is set up; by default a dead master is replaced in some 6 s. A master that is slow
-/// for less than 5 s, as when the Sentinels wait for the disk, is not taken for dead.
+/// How a service is set up. By default a dead master is replaced in some 6 s; one that is slow for less than 5 s, for
+/// example because Sentinels wait for the disk, does not count as dead.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub passwords: Passwords,
@@ -48,9 +48,9 @@ impl Default for Setup {
     }
 }
 
-/// Running servers and Sentinels; they end like every server of a test does.
+/// Running servers and Sentinels, which end with the test.
 pub struct Sentinels {
-    // Before the servers: each Sentinel's files are in a server's directory.
+    // Dropped before the servers, whose directories have the Sentinels' files.
     sentinels: Vec<Sentinel>,
     servers: Vec<RedisServer>,
     passwords: Passwords,
@@ -63,10 +63,9 @@ struct Sentinel {
 }
 
 impl Sentinels {
-    /// Returns when the replicas follow and all Sentinels know each other and them.
+    /// Returns once the replicas follow and all Sentinels know each other and the replicas.
     ///
-    /// The first of [`Self::servers`] is the master, and the second the replica that is promoted
-    /// first.
+    /// The first of [`Self::servers`] is the master, and the second the replica to be promoted first.
     pub fn start() -> Self {
         Self::start_as(Setup::default())
     }
@@ -76,7 +75,7 @@ impl Sentinels {
         Self::start_as(Setup { passwords, ..Setup::default() })
     }
 
-    /// The same, set up like that.
+    /// The same, with this setup.
     pub fn start_as(setup: Setup) -> Self {
         let passwords = &setup.passwords;
         let mut builder = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
@@ -118,7 +117,7 @@ impl Sentinels {
         self.url_of(0..self.sentinels.len())
     }
 
-    /// The same, naming these Sentinels only.
+    /// A URL that names only these Sentinels.
     pub fn url_of(&self, named: impl IntoIterator<Item = usize>) -> String {
         let login = self.passwords.servers.as_ref().map(|password| format!(":{password}@"));
         let port = |index: usize| self.sentinels[index].port;
@@ -137,7 +136,7 @@ impl Sentinels {
         self.sentinels.iter().map(|sentinel| sentinel.process.pid()).collect()
     }
 
-    /// The master and the replicas, whichever they are now.
+    /// The master and the replicas, whatever their present roles.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
@@ -148,8 +147,8 @@ impl Sentinels {
         found.unwrap_or_else(|| panic!("no server has port {port}"))
     }
 
-    /// Whether `INFO replication` of the server with this port contains `text`. Not where it hangs
-    /// up: a Sentinel that changes a server's role ends all connections to it.
+    /// Whether `INFO replication` of the server with this port contains `text`; false if it closes the connection, as
+    /// when a Sentinel changes its role.
     pub fn replication_shows(&self, port: u16, text: &str) -> bool {
         let address = self.server(port).address();
         let answer = Client::connect(address, self.passwords.servers.as_deref())
@@ -164,7 +163,7 @@ impl Sentinels {
         self.wait_until(&what, || self.replication_shows(port, text)).await;
     }
 
-    /// Waits until all servers follow the one that the Sentinels name; gives its port.
+    /// Waits until all servers follow the one that the Sentinels name; returns its port.
     pub async fn wait_until_all_follow_one(&self) -> u16 {
         self.wait_until("all servers follow one master", || {
             let master = self.master_port();
@@ -176,7 +175,7 @@ impl Sentinels {
         self.master_port()
     }
 
-    /// What the first Sentinel that is up takes for the master's port.
+    /// The master's port, by the first Sentinel that is up.
     pub fn master_port(&self) -> u16 {
         let index = self.sentinels.iter().position(|sentinel| sentinel.answers);
         self.master_port_by(index.expect("a Sentinel is up")).expect("it knows a master")
@@ -190,14 +189,14 @@ impl Sentinels {
         std::str::from_utf8(address.get(1)?.as_bytes()?).ok()?.parse().ok()
     }
 
-    /// One command to one Sentinel, on a connection of its own.
+    /// Sends a command to a Sentinel, on a connection of its own.
     pub fn ask(&self, index: usize, command: &[&str]) -> Frame {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.sentinels[index].port));
         let password = self.passwords.sentinels.as_deref();
         Client::connect(address, password).expect("the Sentinel is up").call(command)
     }
 
-    /// SIGKILL; gives the port that it had.
+    /// SIGKILL; returns the master's port.
     pub fn kill_master(&mut self) -> u16 {
         let port = self.master_port();
         let server = self.servers.iter_mut().find(|server| server.port() == port);
@@ -205,7 +204,7 @@ impl Sentinels {
         port
     }
 
-    /// Starts a killed server again, empty and on its port; the Sentinels will tell it its role.
+    /// Starts a killed server again, empty and on its port; the Sentinels set its role.
     pub fn restart(&mut self, port: u16) {
         let server = self.servers.iter_mut().find(|server| server.port() == port);
         server.expect("the server is ours").restart();
@@ -217,24 +216,22 @@ impl Sentinels {
         self.sentinels[index].answers = false;
     }
 
-    /// Has a replica promoted while the master is up; waits until the Sentinels have begun.
+    /// Requests a failover while the master is up; waits until the Sentinels have begun.
     pub async fn failover(&self) {
         let index = self.sentinels.iter().position(|sentinel| sentinel.answers);
         let index = index.expect("a Sentinel is up");
-        // They refuse until they have seen a replica that is fit.
+        // They refuse until they know a suitable replica.
         self.wait_until("the failover begins", || {
             self.ask(index, &["SENTINEL", "FAILOVER", SERVICE]).error().is_none()
         })
         .await;
     }
 
-    /// Waits until every Sentinel that is up names the same other master, and that one takes itself for
-    /// one; gives its port.
+    /// Waits until every running Sentinel names the same other master, and that server is one; returns its port.
     ///
-    /// On a busy machine a Sentinel that is late makes a server that was promoted a moment ago a replica again. Then
-    /// the failover is aborted, or the Sentinels name a master that follows the one before, and which they leave so,
-    /// since no replica of it is fit. So they are asked once more, and the one that they name is promoted, as a
-    /// person would do.
+    /// On a busy machine a late Sentinel may demote a server that was just promoted. Then the failover is aborted, or
+    /// the Sentinels name a master that follows the old one, and leave that so, since no replica is suitable. So this
+    /// requests a failover again, and promotes the server that they name, as an operator would.
     pub async fn wait_for_master_other_than(&self, port: u16) -> u16 {
         let pushed_at = Cell::new(Instant::now());
         self.wait_until("there is another master", || {
@@ -252,7 +249,7 @@ impl Sentinels {
                 if is_named {
                     self.server(master).cli(&["REPLICAOF", "NO", "ONE"]);
                 } else {
-                    // One may be under way.
+                    // One may be under way already.
                     self.ask(asked, &["SENTINEL", "FAILOVER", SERVICE]);
                 }
             }
@@ -322,7 +319,7 @@ fn configuration(port: u16, master: u16, directory: &Path, setup: &Setup) -> Str
     text
 }
 
-/// Names and values, as RESP2 lists them.
+/// Names and values of a list in RESP2.
 fn fields(frame: &Frame) -> HashMap<String, String> {
     let Frame::Array(items) = frame else {
         return HashMap::new();
@@ -334,7 +331,7 @@ fn fields(frame: &Frame) -> HashMap<String, String> {
     items.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
 }
 
-/// Waits for what has no event, outside of a runtime too.
+/// Waits for a condition without an event, also outside of a runtime.
 fn poll(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {

@@ -1,4 +1,4 @@
-//! A real server, owned by one test: its own port, directory and memory, and gone with it.
+//! A real server for one test, with its own port, directory and memory, which ends with the test.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,7 +11,7 @@ use leasehold_resp::Frame;
 use super::watchdog::{Directory, Watchdog};
 use super::{Client, Identity, STUCK, binary, eventually, ports, rights, unique_name, wall_clock};
 
-/// What a server (or a Sentinel) prints when it has bound its port and serves.
+/// Printed by a server (or a Sentinel) that has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
 const BIND_ATTEMPTS: u32 = 50;
 
@@ -27,20 +27,20 @@ pub struct Builder {
     wall_clock: bool,
 }
 
-/// How a server presents itself over TLS.
+/// The server's TLS files.
 #[derive(Clone)]
 struct Tls {
     identity: Identity,
-    /// Whose certificates clients have to show; none where they need none.
+    /// The CA whose certificates clients need; none if they need none.
     clients: Option<String>,
 }
 
-/// Whether everybody but [`RedisServer::client`] is to have the rights of `docs/acl.md` alone.
+/// Whether all users but [`RedisServer::client`]'s have only the rights of `docs/acl.md`.
 pub fn has_least_rights() -> bool {
     std::env::var_os("LEASEHOLD_TEST_ACL").is_some_and(|value| value == "1")
 }
 
-/// The user that may do everything where others may not, and the password.
+/// The user with all rights, and the password.
 pub const ADMIN: &str = "admin";
 
 impl Builder {
@@ -62,7 +62,7 @@ impl Builder {
         self
     }
 
-    /// Lets its clock be set; see [`RedisServer::set_wall_clock`].
+    /// Makes its clock adjustable; see [`RedisServer::set_wall_clock`].
     pub fn wall_clock(mut self) -> Self {
         self.wall_clock = true;
         self
@@ -86,13 +86,13 @@ impl Builder {
         self
     }
 
-    /// As [`Self::tls`], for clients that show a certificate from the CA whose own this is.
+    /// As [`Self::tls`], for clients with a certificate of the CA with this certificate.
     pub fn mutual_tls(mut self, identity: &Identity, ca: &str) -> Self {
         self.tls = Some(Tls { identity: identity.clone(), clients: Some(ca.to_owned()) });
         self
     }
 
-    /// Starts the server and returns when it answers; panics with its log when it doesn't.
+    /// Starts the server and returns once it replies; panics with its log otherwise.
     pub fn start(self) -> RedisServer {
         let directory = ScratchDirectory::create();
         for _ in 0..BIND_ATTEMPTS {
@@ -123,7 +123,7 @@ impl Builder {
         }
         let answer = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None)
             .and_then(|mut client| client.try_call(&["PING"]));
-        // Any answer will do: a server with a password refuses a PING, and serves.
+        // Any reply will do: a server with a password refuses a PING, but serves.
         answer.expect("a server that says it is ready answers");
         Launch::Ready(process)
     }
@@ -136,7 +136,7 @@ impl Builder {
         );
         command.extend(self.bind.map(OsString::from));
         command.extend(["--daemonize", "no"].map(OsString::from));
-        // Before Redis 7, DEBUG is for everybody, and the word is unknown.
+        // Before Redis 7, DEBUG needs no setting, and the option is unknown.
         if binary::is_seven() {
             command.extend(["--enable-debug-command", "yes"].map(OsString::from));
         }
@@ -156,7 +156,7 @@ impl Builder {
         command
     }
 
-    /// The default user with the least rights, for locks of any name; and one with all.
+    /// The default user with the rights of locks of any name; and a user with all rights.
     fn users(&self) -> impl Iterator<Item = String> {
         let password = self.password().map_or("nopass".into(), |password| format!(">{password}"));
         let default = ["--user", "default", "on", &password, "~*"].map(str::to_owned);
@@ -203,13 +203,13 @@ enum Launch {
     PortTaken,
 }
 
-/// Removed on drop. The watchdog removes it too, for when nothing of ours is dropped any more.
+/// Removed on drop, and by the watchdog if this process dies.
 struct ScratchDirectory(PathBuf);
 
 impl ScratchDirectory {
     fn create() -> Self {
         let path = std::env::temp_dir().join(unique_name("leasehold"));
-        // `create_dir` refuses one that exists: what is removed in the end is always our own.
+        // `create_dir` fails if it exists, so that only our own directory is removed later.
         std::fs::create_dir(&path).expect("the temporary directory can be written");
         Self(path)
     }
@@ -225,10 +225,10 @@ fn socket_path(directory: &Path) -> PathBuf {
     directory.join("redis.sock")
 }
 
-/// A running server. Dropping it, also by a panic, ends it and removes its files; so does the death
-/// of the test process.
+/// A running server. Dropping it, also by a panic, ends it and removes its files; so does the death of the test
+/// process.
 pub struct RedisServer {
-    // Before the directory: fields are dropped in order, and a live server writes into it.
+    // Before the directory: fields are dropped in order, and a running server writes into it.
     process: Watchdog,
     directory: ScratchDirectory,
     builder: Builder,
@@ -264,13 +264,13 @@ impl RedisServer {
         &self.directory.0
     }
 
-    /// Sets its wall clock, at once, to this number of seconds ahead of the system's, or behind it; needs
+    /// Sets its wall clock, at once, to this number of seconds ahead of the system's, or behind if negative; needs
     /// [`Builder::wall_clock`].
     pub fn set_wall_clock(&self, seconds_ahead: i64) {
         wall_clock::set(self.directory(), seconds_ahead);
     }
 
-    /// What it printed since its last start.
+    /// Its output since its last start.
     pub fn log(&self) -> String {
         self.process.log().text()
     }
@@ -286,7 +286,7 @@ impl RedisServer {
         format!("rediss://{}{host}:{}", self.userinfo(), self.tls_port)
     }
 
-    /// From the next start on it presents itself so; needs [`Builder::tls`].
+    /// Uses this certificate from the next start on; needs [`Builder::tls`].
     pub fn present(&mut self, identity: &Identity) {
         let tls = self.builder.tls.as_mut().expect("the server was started with tls()");
         tls.identity = identity.clone();
@@ -309,12 +309,12 @@ impl RedisServer {
         }
     }
 
-    /// SIGKILL. Returns when the process is gone; [`Self::restart`] brings it back.
+    /// SIGKILL. Returns once the process is gone; [`Self::restart`] starts it again.
     pub fn kill(&mut self) {
         self.process.end(Directory::Keep);
     }
 
-    /// SIGSTOP: connections stay open and new ones are accepted by the kernel, and nothing answers.
+    /// SIGSTOP: connections stay open, the kernel accepts new ones, and there are no replies.
     pub fn stop(&self) {
         self.process.signal("STOP").expect("our own child can be signalled");
         self.wait_until_stopped().expect("a stopped process shows as stopped");
@@ -325,14 +325,13 @@ impl RedisServer {
         self.process.signal("CONT").expect("our own child can be signalled");
     }
 
-    /// A signal to a running thread takes effect a moment after `kill` returns, and in that moment
-    /// it may still answer.
+    /// A signal to a running thread takes effect shortly after `kill` returns; until then it may still reply.
     fn wait_until_stopped(&self) -> io::Result<()> {
         let status = PathBuf::from(format!("/proc/{}/stat", self.pid()));
         let started = Instant::now();
         while status.exists() {
             let text = std::fs::read_to_string(&status)?;
-            // "pid (name) state ...", and the name may hold anything.
+            // "pid (name) state ...", and the name may contain anything.
             if text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
                 break;
             }
@@ -342,8 +341,8 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Starts it again on the same port, after a SIGKILL if it still runs: with empty memory, or
-    /// with its data if [`Builder::append_only`] was given.
+    /// Starts it again on the same port, after a SIGKILL if it still runs: empty, or with its data if
+    /// [`Builder::append_only`] was given.
     pub fn restart(&mut self) {
         self.kill();
         for _ in 0..BIND_ATTEMPTS {
@@ -358,7 +357,7 @@ impl RedisServer {
         panic!("port {} was taken while the server was down", self.port);
     }
 
-    /// Has a waiter stand in the queue of `lock` for 20 s: it lives until what is given back is dropped.
+    /// Puts a waiter into the queue of `lock` for 20 s, or until the returned client is dropped.
     pub fn put_waiter(&self, lock: &str) -> Client {
         let mut ear = self.client();
         ear.call(&["SUBSCRIBE", "channel"]);
@@ -369,7 +368,7 @@ impl RedisServer {
         ear
     }
 
-    /// A plain blocking connection, logged in, for looking at the server from the side.
+    /// A plain blocking connection with all rights, to look at the server.
     pub fn client(&self) -> Client {
         let password = self.builder.password().filter(|_| !has_least_rights());
         let mut client = Client::connect(self.address(), password).expect("the server is up");
@@ -379,12 +378,12 @@ impl RedisServer {
         client
     }
 
-    /// One command on a connection of its own.
+    /// Sends a command on a connection of its own.
     pub fn cli(&self, command: &[&str]) -> Frame {
         self.client().call(command)
     }
 
-    /// A node of a Cluster is to serve these slots.
+    /// Assigns these slots to this node of a Cluster.
     #[track_caller]
     pub fn own_slots(&self, slots: std::ops::RangeInclusive<u16>) {
         let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
@@ -392,7 +391,7 @@ impl RedisServer {
         assert_eq!(self.cli_text(&words.collect::<Vec<_>>()), "OK");
     }
 
-    /// The last slots that a Cluster of this node alone has lacked: it serves all once this is over.
+    /// Assigns the last slots that a Cluster of one node lacked, and waits until it serves.
     #[track_caller]
     pub fn complete_slots(&self, slots: std::ops::RangeInclusive<u16>) -> impl Future<Output = ()> {
         self.own_slots(slots);
@@ -400,7 +399,7 @@ impl RedisServer {
         eventually("it serves all slots", serves_all)
     }
 
-    /// One command on a connection of its own; the reply as text, nil as "".
+    /// Sends a command on a connection of its own; the reply as text, nil as "".
     pub fn cli_text(&self, command: &[&str]) -> String {
         self.client().text(command)
     }

@@ -1,5 +1,5 @@
-//! A proxy that carries commands one by one, and halts behind one of them, so that a test can act between
-//! commands that were sent in one write.
+//! A proxy that forwards commands one by one, and can stop behind one of them, so that a test can act between commands
+//! of one write.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl Stepwise {
-    /// Must be called inside a runtime.
+    /// To be called inside a runtime.
     pub fn start(upstream: SocketAddr) -> Self {
         let (listener, address) = ports::listen_async();
         let shared = Arc::<Shared>::default();
@@ -49,12 +49,12 @@ impl Stepwise {
         format!("redis://{}", self.address)
     }
 
-    /// From here on it halts behind the next command of this name, once.
+    /// Stops behind the next command of this name, once.
     pub fn halt_behind(&self, name: &'static str) {
         *self.shared.halts_behind.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
     }
 
-    /// Waits until it has halted: the command is on its way to the server, and nothing behind it.
+    /// Waits until it has stopped: the command was forwarded, and nothing after it.
     pub async fn halted(&self) {
         soon("a halt", self.shared.halted.notified()).await;
     }

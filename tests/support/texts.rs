@@ -1,13 +1,13 @@
-//! Texts that users see, side by side in the files of `tests/texts`.
+//! Texts for users, side by side in the files of `tests/texts`.
 
 use std::fmt::Write as _;
 
 use super::repository;
 
-/// Records the texts again where this is set.
+/// If set, records the texts again.
 const UPDATE: &str = "LEASEHOLD_UPDATE";
 
-/// Holds texts against those in the file of this name, by sections, one text a line.
+/// Compares texts with the file of this name, by sections, one text a line.
 pub fn hold(name: &str, sections: &[(&str, Vec<String>)]) {
     let mut fresh = String::new();
     for (title, texts) in sections {

@@ -1,9 +1,9 @@
-//! The wall clock of one real server, which a test sets forward and back while the server runs.
+//! Sets the wall clock of a real server forward and back while it runs.
 //!
-//! A small library (`wall_clock.c`), built by `cc` into the server's directory, stands between the
-//! server and the system's clock. What Redis 7.0 does by that clock: keys expire by it (it is read
-//! once per command, and once for all of a script), `TIME` and `uptime_in_seconds` say it.
-//! Its timers and the limits on scripts go by the monotonic clock, which is left alone.
+//! A small library (`wall_clock.c`), built by `cc` into the server's directory, replaces the system's clock for the
+//! server. Redis 7.0 uses that clock for the expiry of keys (it reads it once per command, and once for all of a
+//! script), `TIME` and `uptime_in_seconds`. Its timers and the limits on scripts use the monotonic clock, which is left
+//! alone.
 
 use super::preload;
 use std::ffi::OsString;
@@ -13,11 +13,11 @@ use std::path::Path;
 
 const SOURCE: &str = include_str!("wall_clock.c");
 
-/// In a server's directory.
+/// A file in a server's directory.
 const OFFSET: &str = "wall_clock.offset";
 const LIBRARY: &str = "wall_clock.so";
 
-/// Builds the library in `directory`, if that was not done; the words to start a server behind.
+/// Builds the library in `directory` if missing; returns the words to put before a server's command.
 pub fn prefix(directory: &Path) -> Vec<OsString> {
     let (library, offset) = (directory.join(LIBRARY), directory.join(OFFSET));
     if !library.exists() {
@@ -36,7 +36,8 @@ pub fn prefix(directory: &Path) -> Vec<OsString> {
     ]
 }
 
-/// Sets the clock of the server of this directory to this number of seconds before or after the system's.
+/// Sets the clock of the server of this directory to this number of seconds ahead of the system's, or behind if
+/// negative.
 pub fn set(directory: &Path, seconds_ahead: i64) {
     let nanos = seconds_ahead * 1_000_000_000;
     let offset = File::options().write(true).open(directory.join(OFFSET));

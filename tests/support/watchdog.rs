@@ -1,9 +1,8 @@
-//! A child process that can't outlive the test process, not even when that is killed with SIGKILL.
+//! A child process that cannot outlive the test process, even if that is killed by SIGKILL.
 //!
-//! A small shell stands between: it holds the read end of a pipe from us, and kills its child when
-//! the pipe ends, which the kernel sees to however we die. The shell never reaps the child before
-//! that, so the child's pid belongs to it (or to its zombie) for as long as the shell lives, and
-//! a signal sent to that pid can't hit a stranger.
+//! A small shell is the child's parent: it holds the read end of a pipe from us, and kills the child when the pipe
+//! ends, as it does however we die. The shell never reaps the child before that, so the child's pid belongs to it (or
+//! to its zombie) while the shell lives, and a signal to that pid cannot hit another process.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,7 +27,7 @@ wait "$child"
 [ "$last_word" = keep ] || rm -rf -- "$directory"
 "#;
 
-/// The running child, its shell and what it printed.
+/// The running child, its shell and its output.
 pub struct Watchdog {
     shell: Child,
     lifeline: Option<ChildStdin>,
@@ -41,7 +40,7 @@ impl Watchdog {
     /// with [`Directory::Keep`].
     pub fn spawn(command: &[OsString], directory: &Path) -> io::Result<Self> {
         let mut shell = Command::new("sh");
-        // A Ctrl-C in the terminal must reach the tests only: the end of the pipe does the rest.
+        // A Ctrl-C in the terminal must reach the tests only: the end of the pipe ends the child.
         #[cfg(unix)]
         shell.process_group(0);
         let mut shell = shell
@@ -71,14 +70,14 @@ impl Watchdog {
         self.pid
     }
 
-    /// What the child printed.
+    /// The child's output.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
     /// Sends a signal by its name, such as `STOP`.
     pub fn signal(&self, name: &str) -> io::Result<()> {
-        // The shell's own `kill`: a minimal image may have no other.
+        // By the shell's own `kill`: a minimal image may have no other.
         let status = Command::new("sh")
             .args(["-c", r#"kill -s "$1" "$2""#, "signal", name])
             .arg(self.pid.to_string())
@@ -90,16 +89,16 @@ impl Watchdog {
         }
     }
 
-    /// Does what the kernel does when this process is killed, and waits for nothing.
+    /// Closes the pipe, as the kernel does when this process is killed, and waits for nothing.
     pub fn close_lifeline(&mut self) {
         self.lifeline = None;
     }
 
-    /// Kills the child with SIGKILL and returns when it is gone.
+    /// Kills the child with SIGKILL and returns once it is gone.
     pub fn end(&mut self, directory: Directory) {
         if let Some(mut lifeline) = self.lifeline.take() {
             if directory == Directory::Keep {
-                // An error here means that the shell is gone, and its child with it.
+                // An error here means that the shell has ended, and its child with it.
                 lifeline.write_all(b"keep\n").ok();
             }
         }
@@ -120,7 +119,7 @@ pub enum Directory {
     Remove,
 }
 
-/// The output of a child, collected by a thread so that the child never blocks on a full pipe.
+/// The output of a child, collected by a thread so that a full pipe never blocks the child.
 #[derive(Default)]
 pub struct Log {
     state: Mutex<LogState>,
@@ -145,12 +144,12 @@ impl Log {
         self.changed.notify_all();
     }
 
-    /// Everything so far.
+    /// The output so far.
     pub fn text(&self) -> String {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
     }
 
-    /// Waits until one of `texts` was printed; false when the child ended or `bound` passed first.
+    /// Waits until one of `texts` was printed; false if the child ends or `bound` passes first.
     pub fn wait_for_any(&self, texts: &[&str], bound: Duration) -> bool {
         let until = Instant::now() + bound;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,7 @@
-//! Pits Leasehold against other Redis clients and against the least that could be done.
+//! Compares Leasehold with other Redis clients, and with the least possible code.
 //!
-//! `leasehold-peers SCENARIO [--quick] [--out DIRECTORY]`; `../../scripts/bench.sh` builds it and
-//! runs it. It starts redis-servers of its own. Contenders take turns, so that what disturbs the
-//! machine disturbs all; the ratios are what to read.
+//! `leasehold-peers SCENARIO [--quick] [--out DIRECTORY]`; `../../scripts/bench.sh` builds it and runs it. It starts
+//! redis-servers of its own. Contenders take turns, so that disturbances hit all; only the ratios are comparable.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(

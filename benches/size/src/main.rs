@@ -1,4 +1,4 @@
-//! Runs a program on the runtime that costs least.
+//! Runs a program on the smallest runtime.
 
 #[cfg_attr(feature = "leasehold", path = "leasehold.rs")]
 #[cfg_attr(feature = "redis", path = "redis.rs")]

@@ -1,4 +1,4 @@
-//! The latencies by percentile, as a chart.
+//! A chart of latencies by percentile.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -14,14 +14,14 @@ const SIZE: (u32, u32) = (900, 480);
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
 const COLOURS: [RGBColor; 3] =
     [RGBColor(0x3b, 0x6e, 0xa5), RGBColor(0x0f, 0x76, 0x6e), RGBColor(0xc2, 0x41, 0x0c)];
-/// Between two points of a line, on an axis where 1 is 90 %, 2 is 99 %, 3 is 99.9 % of all.
+/// Distance of a line's points, on an axis where 1 is 90 %, 2 is 99 %, 3 is 99.9 % of all pairs.
 const STEP: f64 = 0.02;
-/// Of a second.
+/// In seconds.
 const MICROSECOND: f64 = 1e-6;
-/// Even where little was measured, the axis goes to 99 %.
+/// The axis goes to 99 % at least, also after few pairs.
 const NINES_MIN: f64 = 2.0;
 
-/// Whether the file can be written, before anything is measured for it.
+/// Checks before the measurement that the file can be written.
 pub fn check(file: &Path) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(file).map(drop)
 }
@@ -78,7 +78,7 @@ fn points(times: &Times, nines: f64) -> impl Iterator<Item = (f64, f64)> {
     steps.map(|at| (at, height(times, at)))
 }
 
-/// How high a quantile is: twice as long is always as much higher. A microsecond is 0.
+/// The height of a quantile, which grows by 1 with each doubling of the time. A microsecond is 0.
 fn height(times: &Times, nines: f64) -> f64 {
     let time = times.quantile(1.0 - 10_f64.powf(-nines));
     (time.max(Duration::from_nanos(1)).as_secs_f64() / MICROSECOND).log2()

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures of a measurement, for people and for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use super::tally::{Outcome, Times};
 use crate::json::escape;
 use crate::words::harmless;
 
-/// How long the longest bar is.
+/// Length of the longest bar.
 const BAR: u64 = 40;
-/// What ends the rows of the histogram, in each power of ten.
+/// The ends of the histogram's rows in each power of ten, in tenths.
 const STEPS: [u32; 6] = [10, 15, 20, 30, 50, 70];
-/// What is longer than all but this share has one row together.
+/// Times above this quantile share one row.
 const TAIL: f64 = 0.999;
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// One row of the histogram.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
-    /// None for what is longer than all other rows.
+    /// None for the row of all longer times.
     up_to: Option<Duration>,
     count: u64,
 }
@@ -92,7 +92,7 @@ fn histogram(text: &mut String, times: &Times) {
     }
 }
 
-/// All times, in rows that end at round numbers, from the first that is not empty.
+/// All times, in rows that end at round numbers, from the first row that is not empty.
 fn rows(times: &Times) -> Vec<Row> {
     let (mut rows, mut all) = (Vec::new(), times.all().peekable());
     let last = times.quantile(TAIL);
@@ -155,7 +155,7 @@ fn times_in_json(times: &Times) -> Value {
     })
 }
 
-/// With the nanoseconds behind the point.
+/// Microseconds, with nanoseconds behind the point.
 fn micros(time: Duration) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are 104 days")]
     let nanos = time.as_nanos() as f64;

@@ -1,4 +1,4 @@
-//! What was measured: how often, how long, and what went wrong.
+//! The figures of a measurement: how many pairs, how long, and which errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use leasehold::{Error, ErrorKind, FailureKind};
 
-/// What takes longer than a minute counts as that.
+/// Maximum time recorded, a minute; longer times count as this.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Digits to which times are exact.
+/// Significant digits of recorded times.
 const DIGITS: u8 = 3;
 
-/// One lock that was taken and given back.
+/// The times of one acquire and release.
 #[derive(Clone, Copy)]
 pub struct Sample {
     pub acquire: Duration,
@@ -25,13 +25,13 @@ pub struct Tally {
     errors: BTreeMap<&'static str, Errors>,
 }
 
-/// What went wrong in one way.
+/// Errors of one kind.
 pub struct Errors {
     pub count: u64,
     pub first: Error,
 }
 
-/// How long something took, in nanoseconds.
+/// Times, in nanoseconds.
 pub struct Times(Histogram<u64>);
 
 impl Default for Tally {
@@ -53,17 +53,17 @@ impl Tally {
         known.and_modify(|errors| errors.count += 1).or_insert(Errors { count: 1, first: error });
     }
 
-    /// By the name of their kind.
+    /// Errors by the name of their kind.
     pub fn errors(&self) -> impl Iterator<Item = (&'static str, &Errors)> {
         self.errors.iter().map(|(kind, errors)| (*kind, errors))
     }
 
-    /// How many locks were taken and given back.
+    /// Number of locks that were acquired and released.
     pub fn pairs(&self) -> u64 {
         self.pair.0.len()
     }
 
-    /// Itself, or the most frequent error, if there was nothing else.
+    /// The most frequent error, if no pair succeeded.
     pub fn unless_all_failed(self) -> Result<Self, Error> {
         if self.pairs() > 0 || self.errors.is_empty() {
             return Ok(self);
@@ -106,7 +106,7 @@ impl Times {
         self.0.len()
     }
 
-    /// All times, each with how many took as long, from the shortest.
+    /// All times, each with its count, from the shortest.
     pub fn all(&self) -> impl Iterator<Item = (Duration, u64)> {
         self.0.iter_recorded().map(|recorded| {
             let time = self.0.lowest_equivalent(recorded.value_iterated_to());
@@ -115,7 +115,7 @@ impl Times {
     }
 }
 
-/// What went wrong, in a word that stays.
+/// The kind's stable name.
 fn kind(error: &Error) -> &'static str {
     match error.kind() {
         ErrorKind::Auth => "auth",
@@ -130,7 +130,7 @@ fn kind(error: &Error) -> &'static str {
     }
 }
 
-/// What was measured, and how.
+/// A measurement's settings and figures.
 pub struct Outcome {
     pub servers: usize,
     pub tasks: u32,

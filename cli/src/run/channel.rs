@@ -1,5 +1,5 @@
-//! What our processes say to each other: lines over a socket, which is the standard input of the one
-//! that was started. A process that ends closes it, whatever ended it.
+//! How the processes talk: by lines over a socket, which is the standard input of the one that was started. However a
+//! process ends, the socket closes.
 
 use std::env;
 use std::fmt::{self, Display};
@@ -23,23 +23,23 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use crate::exit::End;
 use crate::secret::own_program;
 
-/// What the front tells the keeper.
+/// Messages from the front to the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToKeeper {
-    /// It wants to know how long the lease is good for.
+    /// Requests how long the lease is still valid.
     Ask,
-    /// The command is to get this signal.
+    /// Passes this signal on to the command.
     Pass(i32),
 }
 
-/// What the keeper tells the front.
+/// Messages from the keeper to the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToFront {
-    /// The lock is ours, and the command begins.
+    /// The lock is acquired, and the command starts.
     Held,
-    /// The answer to `Ask`: for how long the command may run on without another answer.
+    /// The answer to `Ask`: how long the command may run without another answer.
     Left(Duration),
-    /// Nothing of the command runs any more; the last word before the keeper's end.
+    /// All processes of the command have ended; the keeper's last message.
     Ended(End),
 }
 
@@ -85,7 +85,7 @@ impl ToFront {
     }
 }
 
-/// One end of it.
+/// One end of the socket.
 pub struct Channel {
     heard: Lines<BufReader<tokio::net::UnixStream>>,
     said: UnixStream,
@@ -99,18 +99,18 @@ impl Channel {
         Ok(Self { heard: BufReader::new(heard).lines(), said })
     }
 
-    /// Says it at once, or not at all: nobody waits for one that is stopped. Questions and answers
-    /// take turns, so that the socket has room for the few lines that there are.
+    /// Sends a line at once, or drops it: a stopped process must not block this one. Each request waits for its answer,
+    /// so that the few lines fit into the socket.
     pub fn say(&self, line: impl Display) {
         let _ = (&self.said).write_all(format!("{line}\n").as_bytes());
     }
 
-    /// The other end is told that there is no more to come, and may still say what it has to.
+    /// Tells the other end that no more lines come; it may still send.
     pub fn hang_up(&self) {
         let _ = self.said.shutdown(Shutdown::Write);
     }
 
-    /// The next line; None where the other has ended.
+    /// The next line; None if the other end has closed.
     ///
     /// # Cancel safety
     ///
@@ -120,8 +120,8 @@ impl Channel {
     }
 }
 
-/// Starts this program once more, with the same words, as what `name` says; and gives it our
-/// standard input, or what is to be the command's.
+/// Starts this program again, with the same arguments and with `name` as its own name, and passes it an input for the
+/// command.
 pub fn start_ourselves(name: &str, input: impl AsFd) -> io::Result<(Pid, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut ourselves = Command::new(own_program()?);
@@ -132,7 +132,7 @@ pub fn start_ourselves(name: &str, input: impl AsFd) -> io::Result<(Pid, UnixStr
     Ok((id.ok_or(io::ErrorKind::InvalidData)?, ours))
 }
 
-/// In one that `start_ourselves` has started: the socket, and the input that was given with it.
+/// In a process of `start_ourselves`: the socket, and the input that was passed with it.
 pub fn given() -> io::Result<(UnixStream, OwnedFd)> {
     let socket = UnixStream::from(stdin().as_fd().try_clone_to_owned()?);
     let input = take(&socket)?;

@@ -1,5 +1,5 @@
-//! What becomes the command: a process of ours that waits for the lock beside the keeper, in the
-//! caller's job, and then runs the command in its own place.
+//! The process that becomes the command: it waits for the lock beside the keeper, in the caller's job, and then
+//! executes the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ use crate::{secret, signals};
 
 pub const NAME: &str = "lease-command";
 
-/// One that waits until it is told to go. It ends with the owner of this.
+/// A process that waits for the lock. Dropping this ends it.
 pub struct Prepared {
     pub id: Pid,
     orders: UnixStream,
@@ -31,17 +31,17 @@ impl Prepared {
         Ok(Self { id, orders })
     }
 
-    /// Runs the command, which is told what lease it has.
+    /// Starts the command, with the lease in its environment.
     ///
-    /// `lock` is which of the locks that would do.
+    /// `lock` is the index of the lock among those that are enough.
     pub fn go(mut self, fence: FencingToken, deadline_ms: u128, lock: usize) -> io::Result<()> {
         writeln!(self.orders, "{fence} {deadline_ms} {lock}")
     }
 }
 
-/// Waits for the word, and becomes the command. Comes back only if that cannot be.
+/// Waits for the lock, then executes the command. Returns only if that fails.
 pub fn become_it(run: &Run) -> Result<End, Failure> {
-    // The keeper's main thread started us: this is its end, however it comes.
+    // The keeper's main thread has started this process, which ends with that thread.
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).map_err(|error| {
         Failure::System("the command cannot be tied to leasehold", error.into())

@@ -1,6 +1,6 @@
-//! The process that has the lease: it takes it, keeps it, and ends the command should it not hold.
+//! The process that has the lease: acquires it, keeps it, and ends the command if it cannot.
 //!
-//! It is in a session of its own, so that nothing at a terminal can stop it.
+//! It is in a session of its own, so that a terminal cannot stop it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -30,26 +30,26 @@ use crate::words::{complain, plain};
 
 pub const NAME: &str = "lease-keeper";
 
-/// The command is asked to end while this part of the TTL is left of its lease, and ended while
-/// that is left. The front ends all while the last part is left, if we do not answer.
+/// The command gets TERM when the TTL divided by this is left of its lease, and KILL at the next. At the last the front
+/// ends all, if the keeper does not answer.
 const TERM_AT: u32 = 3;
 const KILL_AT: u32 = 10;
 const FRONT_KILLS_AT: u32 = 20;
-/// A lease that is lost before its time may be another's by now: the command gets no longer. Nor
-/// does what it leaves behind.
+/// Maximum time for the command, and for what it leaves behind, after a lease was lost early: another client may have
+/// the lock.
 pub const GRACE_MAX: Duration = Duration::from_secs(2);
-/// How long the servers are given to say that the lock is free: the release is sent until they do. Longer than the TTL
-/// it cannot be taken.
+/// Maximum time for repeated releases, until the servers confirm one; at most the TTL, after which the lock is free
+/// anyway.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
-/// The same where a quorum has said so, or the lock was not had: a server may have granted it too late.
+/// The same after a confirmed release, or without the lock: a server may have granted it too late.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// The front gives us this time to write a ticket, and to release the lock where that fails.
+/// The time for writing a ticket, or for releasing the lock if that fails; after it the front ends all.
 const TICKET_MAX: Duration = Duration::from_secs(10);
-/// How long the servers are given to say why the lease cannot be renewed.
+/// Maximum time to ask the servers why the lease cannot be renewed.
 const WHY_MAX: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Comes back when the command, what it left behind and the lease are over.
+/// Returns when the command, the processes that it left and the lease have ended.
 pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let begun = begin();
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
@@ -65,7 +65,7 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
 fn begin() -> std::io::Result<(Channel, Tree, Prepared)> {
     let (front, input) = given()?;
     let mut tree = Tree::adopt()?;
-    // It stays in the caller's job, which we leave.
+    // It stays in the caller's job, which the keeper leaves.
     let command = Prepared::start(input)?;
     tree.lead_by(command.id);
     setsid()?;
@@ -80,7 +80,7 @@ async fn serve(
     run: &Run,
 ) -> Result<End, Failure> {
     let until = Until::after(run.wait);
-    // One that does not wait has an attempt to connect, which has its time.
+    // Without a wait one attempt to connect has its whole timeout.
     let read_by = if run.waits() { until } else { Until::after(Some(servers.connect_timeout())) };
     let Some(out) = unless_closed(front, ticket::Out::open(run, read_by)).await else {
         return Ok(End::Code(0));
@@ -107,9 +107,9 @@ async fn serve(
         Some(Err(failure)) => Err(failure),
         None => Ok(End::Code(0)),
     };
-    // What was taken when the front ended is given back, and whatever a failure left.
+    // Releases what was acquired when the front ended, or was left by a failure.
     let left = locker.shutdown(farewell).await.unreleased;
-    // One lock may be owed by several attempts.
+    // Several attempts may owe a release of one lock.
     let left: BTreeMap<String, String> = left.into_iter().map(|it| (it.name, it.reason)).collect();
     for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
         let name = plain(name.as_bytes());
@@ -118,12 +118,12 @@ async fn serve(
     outcome
 }
 
-/// Whether nothing is said of what it came to.
+/// Whether -q silences this outcome.
 fn is_silent(outcome: &Result<End, Failure>, run: &Run) -> bool {
     run.quiet && matches!(outcome, Err(Failure::Conflict(..)))
 }
 
-/// What comes of `work`, unless the front ends first.
+/// The output of `work`, unless the front ends first.
 async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -132,7 +132,7 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
     }
 }
 
-/// Connects, to servers too that do not serve yet: until the end of -w, or without it for one TTL.
+/// Connects, waiting for servers that do not serve yet: until the end of -w, or without it for one TTL.
 async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, Failure> {
     let pipes_within = match run.waits() {
         true => until.left().map(|left| left.max(CONNECT_MIN)),
@@ -150,19 +150,19 @@ async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, F
     .await
 }
 
-/// The lease, and what it is for.
+/// The lease, and its context.
 struct Held<'a> {
     locker: &'a Locker,
     guard: Guard,
-    /// Of the lock's key.
+    /// The prefix of the lock's key.
     prefix: &'a [u8],
     run: &'a Run,
-    /// When it has been held for as long as it may be.
+    /// When --hold-at-most ends the lease.
     ends_at: Option<Duration>,
 }
 
 impl Held<'_> {
-    /// Which of the locks that would do it is.
+    /// The index of the lock among those that are enough.
     fn number(&self) -> usize {
         let held = self.guard.name().strip_prefix(self.prefix);
         let is_it = |name: &OsString| held == Some(name.as_bytes());
@@ -170,8 +170,8 @@ impl Held<'_> {
     }
 }
 
-/// Has the command run while the lease holds, and gives it back, or to a ticket; and for how long that is to be tried
-/// again.
+/// Runs the command while the lease holds, then releases the lock, or leaves it to a ticket. Sets how long a release is
+/// repeated.
 async fn hold(
     held: Held<'_>,
     out: Option<ticket::Out>,
@@ -181,7 +181,7 @@ async fn hold(
     farewell: &mut Duration,
 ) -> Result<End, Failure> {
     let guard = &held.guard;
-    // What is said at the terminal may have kept us for longer than the lease.
+    // Printing to the terminal may have taken longer than the lease.
     if let Some(loss) = guard.loss() {
         return Err(Failure::Lost(loss));
     }
@@ -192,7 +192,7 @@ async fn hold(
     let end = attend(&held, front, tree, id).await?;
     *farewell = RELEASE_MAX.min(held.run.ttl);
     if let Some(out) = out.filter(|_| end == End::Code(0)) {
-        // What comes of it is the outcome: the next holder, by the ticket, needs to know.
+        // A failed ticket is the outcome, because the next holder needs it.
         let mut written = pin!(out.write(held.locker, held.guard));
         tokio::select! {
             biased;
@@ -204,7 +204,7 @@ async fn hold(
     }
     front.say(ToFront::Ended(end));
     match held.guard.release().await {
-        // The command has ended: nothing of it is undone by this.
+        // The command has ended, so a release without confirmation is no failure.
         Err(error) if error.loss().is_none() => {
             complain(&format!("releasing the lock again: {error}"));
             return Ok(end);
@@ -217,14 +217,14 @@ async fn hold(
     Ok(end)
 }
 
-/// In milliseconds since 1970, for programs that have no other clock in common with us.
+/// In milliseconds since 1970, the only clock that other programs share.
 #[expect(clippy::disallowed_methods, reason = "it is told, and nothing is decided by it")]
 fn deadline_ms(remaining: Duration) -> u128 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now + remaining).as_millis()
 }
 
-/// Sees to it that nothing of the command is left when its lease ends, or is given back.
+/// Waits for the command's end, and leaves none of its processes when the lease ends or is released.
 async fn attend(
     held: &Held<'_>,
     front: &mut Channel,
@@ -241,7 +241,7 @@ async fn attend(
         () = answer(front, left, Some(command)) => None,
         end = tree.led() => Some(end),
     };
-    // Without its end it was not waited for: nothing that takes a success follows.
+    // Without an end the front is gone: TERM, so that the run does not count as a success.
     let ended = end.unwrap_or(Signal::SIGTERM.into());
     if run.close && end.is_some() || !tree.is_left() {
         return Ok(ended);
@@ -261,14 +261,14 @@ async fn attend(
     if kill_in.is_some() {
         tree.kill().await;
     }
-    // The command itself ended under the lock; but what it left behind would not.
+    // The command ended under the lock, but processes that it left did not.
     match guard.loss() {
         Some(loss) => Err(Failure::Lost(loss)),
         None => Ok(ended),
     }
 }
 
-/// Ends all of a command whose lease is lost, or is about to be.
+/// Ends all processes of a command whose lease is lost, or about to be.
 async fn lose(
     held @ Held { locker, guard, run, ends_at, .. }: &Held<'_>,
     kill_in: Duration,
@@ -277,12 +277,12 @@ async fn lose(
 ) -> Failure {
     let killed_at = now() + kill_in.max(WHY_MAX) + run.ttl / FRONT_KILLS_AT;
     let left = || killed_at.saturating_sub(now());
-    // One that is renewed comes near its end only at its limit.
+    // A lease that is renewed comes near its end only by --hold-at-most.
     let nearly = now() + run.ttl / TERM_AT + SECOND;
     let reason =
         if ends_at.is_some_and(|end| end <= nearly) { Loss::HeldLongest } else { Loss::Expired };
     let name = run.names().nth(held.number()).unwrap_or(&run.name);
-    // The command gets its time, and meanwhile the servers say why the lease cannot be renewed.
+    // While the command has its time, asks the servers why the lease cannot be renewed.
     let asked = timeout(WHY_MAX, why(locker, guard, name));
     let ended = async { tokio::join!(tree.end(kill_in), asked).1.ok().flatten() };
     let why = tokio::select! {
@@ -297,7 +297,7 @@ async fn lose(
     }
 }
 
-/// What is wrong with the servers, if anything is: one that answers may refuse what changes the lease.
+/// The servers' failures, if any; also that of an extension, which servers may refuse although they answer.
 async fn why(locker: &Locker, guard: &Guard, name: &OsStr) -> Option<String> {
     let view = match locker.inspect(name.as_bytes()).await {
         Ok(view) => view,
@@ -329,13 +329,12 @@ async fn answer(front: &mut Channel, left: impl Fn() -> Duration, command: Optio
     }
 }
 
-/// Waits until the lease is lost, or is near its end since it cannot be renewed; how long the
-/// command has from then on.
+/// Waits until the lease is lost, or near its end without a renewal; returns how long the command still has.
 async fn danger(guard: &Guard, ttl: Duration) -> Duration {
     loop {
         let left = guard.remaining();
         let Some(spare) = left.checked_sub(ttl / TERM_AT) else {
-            // None is left of one that is lost, which may have been long before its end.
+            // A lost lease has no time left, however early it was lost.
             let is_lost = left.is_zero();
             return if is_lost {
                 GRACE_MAX.min(ttl / TERM_AT)

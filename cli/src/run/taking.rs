@@ -1,4 +1,4 @@
-//! How the keeper comes to the lock.
+//! How the keeper acquires the lock.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::waits::{Until, may_pass};
 use crate::words::{Waiting, complain, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The least limit of a wait, below which it would be a try without one.
+/// Minimum limit of a wait; a shorter one would only try.
 const LAST_TRY: Duration = Duration::from_millis(1);
 
-/// The holder's name, as others see it.
+/// The holder's label.
 pub fn label(run: &Run) -> String {
     run.label.clone().unwrap_or_else(|| label_of(getppid()))
 }
 
-/// Takes the lock, and says so if it has to be waited for.
+/// Acquires the lock, and prints a line if that takes a wait.
 pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Failure> {
     if run.steal {
         let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
@@ -36,7 +36,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         }
         return Ok(guard);
     }
-    // One that does not wait has one try, which takes its time.
+    // A run without a wait makes one try, with its whole timeout.
     let limit = until.left().filter(|left| !left.is_zero()).unwrap_or(Duration::MAX);
     let refused = match timeout(limit, ask(locker, run, Some(Duration::ZERO))).await {
         Ok(Err(error)) if error.kind() == ErrorKind::Contended && run.nonblock => {
@@ -47,7 +47,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         Err(_) => None,
     };
     let names: Vec<&[u8]> = run.names().map(|name| name.as_bytes()).collect();
-    // Where there was no answer until the end, what is known of the servers is said.
+    // If the first try had no answer in time, a last one collects the servers' errors.
     let least = if refused.is_none() { LAST_TRY } else { Duration::ZERO };
     let refused = refused.as_ref().filter(|_| !run.quiet);
     let waiting = refused.map(|refused| Waiting::begin(&names, refused));
@@ -69,8 +69,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
     unreachable!("there is no end to counting")
 }
 
-/// Asks for what is to be taken, once where the limit is zero: the lock, the first of several, or the office of a
-/// candidate.
+/// Requests the lock, one of several, a share or the office of a candidate; with a limit of zero it only tries.
 async fn ask(locker: &Locker, run: &Run, limit: Option<Duration>) -> Result<Guard, Error> {
     let name = run.name.as_bytes();
     if let Some(priority) = run.priority {
@@ -105,7 +104,7 @@ fn limited(request: LockRequest, limit: Option<Duration>) -> LockRequest {
     }
 }
 
-/// Takes the lock by a ticket.
+/// Acquires the lock by a ticket.
 pub async fn adopt(
     locker: &Locker,
     servers: &Servers,
@@ -120,7 +119,7 @@ pub async fn adopt(
     })
 }
 
-/// For as long as it is to be held and kept from others.
+/// Sets --hold-at-least, --hold-at-most and the like.
 fn held(request: LockRequest, run: &Run) -> LockRequest {
     let request = match run.hold_at_least {
         Some(time) => request.hold_at_least(time),

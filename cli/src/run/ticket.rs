@@ -1,4 +1,4 @@
-//! Tickets in files: from one run to the next.
+//! Tickets in files, from one run to the next.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,16 +18,16 @@ use crate::times::now;
 use crate::waits::Until;
 use crate::words::complain;
 
-/// Maximum bytes that are read of a file with a ticket.
+/// Maximum bytes read of a ticket's file.
 const READ_MAX: u64 = 64 * 1024;
-/// Between two looks at whether a pipe has a reader, or room.
+/// Pause between two checks whether a pipe has a reader, or room.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a pipe may stay full, as its reader stands still.
+/// Maximum time for which a pipe may stay full.
 const FULL_MAX: Duration = Duration::from_secs(5);
 
-/// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
-/// it is known in time; and until there is another ticket it keeps the one that it has, which may be good.
+/// The file for a ticket. It is opened before the lock is acquired, so that an error shows in time; until the new
+/// ticket is written it keeps its content, perhaps a valid ticket.
 pub struct Out {
     file: File,
     path: PathBuf,
@@ -35,7 +35,7 @@ pub struct Out {
 }
 
 impl Out {
-    /// A pipe is to have a reader by then.
+    /// Waits until then for a pipe's reader.
     ///
     /// # Cancel safety
     ///
@@ -46,7 +46,7 @@ impl Out {
             return Err(Failure::Options("--ticket-for: a ticket is good for 10ms to 24h"));
         }
         let mut options = OpenOptions::new();
-        // Nobody but its owner is to read it.
+        // Only its owner may read it.
         options.write(true).create(true).truncate(false).mode(0o600);
         options.custom_flags(libc::O_NONBLOCK);
         loop {
@@ -61,8 +61,8 @@ impl Out {
         }
     }
 
-    /// Gives the lock to a ticket, and writes that. Where it cannot be written, the lock is released: nobody else could
-    /// have it for as long as the ticket is good.
+    /// Leaves the lock to a ticket, and writes that. If writing fails, releases the lock, which else nobody could get
+    /// while the ticket is valid.
     pub async fn write(mut self, locker: &Locker, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
         let Err(error) = self.replace(&ticket).await else { return Ok(()) };
@@ -74,12 +74,12 @@ impl Out {
     }
 
     async fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {
-        // A pipe has nothing to be emptied of, and no disk.
+        // A pipe cannot be truncated or synced.
         let is_file = self.file.metadata()?.is_file();
         if is_file {
             self.file.set_len(0)?;
         }
-        // In one piece, as a pipe takes it.
+        // In one write, which a pipe takes whole.
         let text = format!("{ticket}\n");
         let (mut rest, until) = (text.as_bytes(), now() + FULL_MAX);
         while !rest.is_empty() {
@@ -97,15 +97,15 @@ impl Out {
     }
 }
 
-/// The ticket in a file, which has to be of the lock with this key. A pipe may have no writer yet.
+/// Reads the ticket in a file, and checks that it is for the lock with this key. A pipe may have no writer yet.
 ///
 /// # Cancel safety
 ///
-/// What a pipe brings later is taken for nothing, if this process ends.
+/// When the future is dropped, a thread reads on, and what it reads is lost.
 pub async fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
     let (told, read) = oneshot::channel();
     let from = path.to_owned();
-    // Not the runtime's, which would wait for a writer though we are to end.
+    // On a thread of its own: the runtime would wait for a writer even when this process is to end.
     thread::spawn(move || {
         let mut text = String::new();
         let read = File::open(from).and_then(|file| file.take(READ_MAX).read_to_string(&mut text));
@@ -120,7 +120,7 @@ pub async fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
     Ok(ticket)
 }
 
-/// Of one that nobody reads yet.
+/// Whether it is a pipe.
 fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo())
 }

@@ -1,7 +1,7 @@
-//! All processes that descend from this one, and their end.
+//! All processes that descend from this one, and how to end them.
 //!
-//! On Linux nothing leaves the tree: orphans become children of ours, also of what calls itself a
-//! daemon. Elsewhere a process whose parent has ended is nobody's that we know.
+//! On Linux no process leaves the tree: orphans, daemons too, become children of this process. On other systems a
+//! process whose parent has ended is not found.
 
 use std::io;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use tokio::time::{sleep, timeout};
 use crate::exit::End;
 use crate::words::{complain, plain};
 
-/// Between two looks at whether all have ended.
+/// Pause between two checks whether all have ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// Looks in a row after which what is left and cannot be found is given up.
+/// Checks in a row after which processes that are left but not listed are given up.
 const LOOKS_MAX: u32 = 100;
-/// The number of threads, of the words behind a process's name.
+/// The index of the number of threads, among the words behind a process's name.
 #[cfg(target_os = "linux")]
 const THREADS_AT: usize = 17;
 
 pub struct Tree {
     told: Told,
-    /// Which of them is waited for, and what it came to.
+    /// The process to wait for, and how it ended.
     leader: Option<Pid>,
     end: Option<End>,
 }
 
 impl Tree {
-    /// From here on whatever descends from this process stays below it.
+    /// From here on descendants of this process stay in its tree.
     pub fn adopt() -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
@@ -58,8 +58,8 @@ impl Tree {
         }
     }
 
-    /// Whether anything is left, when all that ended has been waited for. It is exact on Linux: a process
-    /// with descendants has a child there.
+    /// Whether any process is left, after reaping all that ended. Exact on Linux, where a process with descendants has
+    /// a child.
     pub fn is_left(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -71,9 +71,9 @@ impl Tree {
         }
     }
 
-    /// Ends, in the same way as [`Tree::end`], what the leader has left behind, and says which processes these are.
+    /// As [`Tree::end`], for the processes that the leader left, and prints which they are.
     pub async fn end_what_is_left(&mut self, grace: Duration) {
-        // What ends with the leader needs no word.
+        // Processes that end together with the leader need no message.
         let _ = timeout(LOOK, self.gone()).await;
         let left: Vec<String> = descendants().into_iter().map(shown).collect();
         if let Some(left) = listed(&left) {
@@ -83,10 +83,10 @@ impl Tree {
         self.end(grace).await;
     }
 
-    /// Asks all of them to end, and ends them when this time is up.
+    /// Sends TERM to all, and KILL after this time.
     pub async fn end(&mut self, grace: Duration) {
         send_to_all(Signal::SIGTERM);
-        // One that is stopped would not hear of it.
+        // A stopped process must continue to receive TERM.
         send_to_all(Signal::SIGCONT);
         let _ = timeout(grace, self.gone()).await;
         self.kill().await;
@@ -98,11 +98,11 @@ impl Tree {
         }
     }
 
-    /// Ends all of them.
+    /// Sends KILL until none is left.
     pub async fn kill(&mut self) {
         let mut unseen = 0;
         while self.is_left() {
-            // What one that is killed has started meanwhile is found in the next round.
+            // A process that a killed one has just started is found in the next round.
             let Sent { heard, refused } = send_to_all(Signal::SIGKILL);
             if let (0, Some((id, error))) = (heard, refused) {
                 complain(&format!("process {id} cannot be ended: {}", error.desc()));
@@ -126,7 +126,7 @@ fn end_of(status: WaitStatus) -> Option<End> {
     code.or_else(|| status.terminating_signal().map(End::Signal))
 }
 
-/// Sends one process a signal. That it has ended is no error.
+/// Sends a signal to a process; it is no error if that has ended.
 pub fn send(id: Pid, signal: Signal) {
     let _ = kill(nix::unistd::Pid::from_raw(id.as_raw_nonzero().get()), signal);
 }
@@ -148,7 +148,7 @@ fn send_to_all(signal: Signal) -> Sent {
     sent
 }
 
-/// A process with its name, where that can be known.
+/// A process with its name, if known.
 fn shown(id: i32) -> String {
     match std::fs::read(format!("/proc/{id}/comm")) {
         Ok(name) => format!("{id} ({})", plain(name.trim_ascii_end())),
@@ -156,7 +156,7 @@ fn shown(id: i32) -> String {
     }
 }
 
-/// Some of them by name, and how many more there are.
+/// Some of the processes by name, and the number of others; none if there are none.
 fn listed(all: &[String]) -> Option<String> {
     const NAMED_MAX: usize = 8;
     let (named, others) = all.split_at(all.len().min(NAMED_MAX));
@@ -165,7 +165,7 @@ fn listed(all: &[String]) -> Option<String> {
     (!named.is_empty()).then(|| named.join(", ") + &more)
 }
 
-/// A process, and whose child it is.
+/// The ids of a process and of its parent.
 type Child = (i32, i32);
 
 fn descendants() -> Vec<i32> {
@@ -185,7 +185,7 @@ fn below(root: i32, processes: &[Child]) -> Vec<i32> {
     found
 }
 
-/// All that have not ended.
+/// All processes that have not ended.
 #[cfg(target_os = "linux")]
 fn processes() -> Vec<Child> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -194,7 +194,7 @@ fn processes() -> Vec<Child> {
     names.filter_map(|name| process(&read(name.parse().ok()?)?)).collect()
 }
 
-/// `12 (name, which may have anything in it, half a character, too) S 34 ..`
+/// `12 (name) S 34 ..`; the name may contain any bytes.
 #[cfg(target_os = "linux")]
 fn process(stat: &[u8]) -> Option<Child> {
     let stat = String::from_utf8_lossy(stat);
@@ -202,7 +202,7 @@ fn process(stat: &[u8]) -> Option<Child> {
     let (_, rest) = rest.rsplit_once(')')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let threads = words.get(THREADS_AT).and_then(|count| count.parse().ok()).unwrap_or(1);
-    // The first thread of one that goes on by others may have ended.
+    // A process whose first thread has ended goes on if it has others.
     let has_ended = *words.first()? == "X" || words[0] == "Z" && threads <= 1;
     (!has_ended).then_some((id.parse().ok()?, words.get(1)?.parse().ok()?))
 }
@@ -219,7 +219,7 @@ fn processes() -> Vec<Child> {
     listed_but(own, &String::from_utf8_lossy(&listed))
 }
 
-/// What `ps` lists, without itself: it is a child of this process.
+/// The list of `ps`, without `ps` itself, which is a child of this process.
 #[cfg(any(test, not(target_os = "linux")))]
 fn listed_but(own: u32, listed: &str) -> Vec<Child> {
     let process = |line: &str| {

@@ -1,28 +1,27 @@
-//! When the front asks the keeper how long the lease is good for, and when it has waited for the
-//! answer long enough.
+//! When the front asks the keeper how long the lease is valid, and when it stops waiting for the answer.
 //!
-//! The answer counts from before the question, as a lease does from before its request.
+//! The answer counts from before the request, as a lease does.
 
 use std::time::Duration;
 
-/// How long a keeper may take to answer, where the lease is over already: then we may have been
-/// stopped, and it may not.
+/// How long a keeper may take to answer even if the lease is over by the front's clock: perhaps only the front was
+/// stopped.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
-/// The same as a part of the TTL.
+/// The same limit, as the TTL divided by this.
 const PATIENCE_PART: u32 = 4;
-/// Between two questions at the least.
+/// Minimum pause between two requests.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is to be done about the keeper.
+/// What to do next about the keeper.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due {
     Nothing,
     Ask,
-    /// It does not answer, and the lease is about to end.
+    /// End all: it has not answered, and the lease is about to end.
     End,
 }
 
-/// Of a lease that is held.
+/// The state for a held lease.
 #[derive(Debug)]
 pub struct Watch {
     patience: Duration,
@@ -33,20 +32,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a lease with this TTL; nothing more is known of it yet.
+    /// For a lease with this TTL; nothing else is known yet.
     pub fn begin(ttl: Duration, now: Duration) -> Self {
         let patience = PATIENCE_MAX.min(ttl / PATIENCE_PART);
         Self { patience, good_until: now, asked_at: now, is_answered: true, ask_at: now }
     }
 
-    /// The keeper says for how long the lease is good.
+    /// Notes how long the lease is valid, by the keeper.
     pub fn answered(&mut self, left: Duration, now: Duration) {
         self.good_until = self.asked_at + left;
         self.is_answered = true;
         self.ask_at = now + PAUSE.max(self.good_until.saturating_sub(now) / 2);
     }
 
-    /// What is to be done now; what is asked has to be asked.
+    /// What to do now. After `Ask` the caller has to send the request.
     pub fn due(&mut self, now: Duration) -> Due {
         if self.is_answered && now >= self.ask_at {
             self.asked_at = now;
@@ -56,7 +55,7 @@ impl Watch {
         if now >= self.next() { Due::End } else { Due::Nothing }
     }
 
-    /// When anything is due next.
+    /// When to do something next.
     pub fn next(&self) -> Duration {
         if self.is_answered {
             return self.ask_at;
@@ -64,7 +63,7 @@ impl Watch {
         self.good_until.max(self.asked_at + self.patience)
     }
 
-    /// For how long the lease is good by what was heard last.
+    /// How long the lease is still valid, by the last answer.
     pub fn left(&self, now: Duration) -> Duration {
         self.good_until.saturating_sub(now)
     }

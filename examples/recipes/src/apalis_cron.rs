@@ -1,7 +1,7 @@
 //! apalis-cron: each host has a worker with the same schedule, and one of them runs each tick.
 //!
-//! Below a Redis, no storage has to be shared for that. A retry of apalis asks again under the same tick, which is claimed
-//! by then: have the work itself try again, or use `.at_least_once(ttl)`.
+//! That needs no shared storage but Redis. A retry by apalis has the same tick, which is claimed by then: repeat within
+//! the work itself, or use `.at_least_once(ttl)`.
 
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};

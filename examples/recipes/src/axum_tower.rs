@@ -1,4 +1,4 @@
-//! axum and tower: a layer by which one request at a time is served for each path, over all processes.
+//! axum and tower: a layer that serves one request at a time for each path, over all processes.
 //!
 //! A handler takes the fencing token as `Extension<FencingToken>`. A request that would wait for longer than `PATIENCE` is
 //! answered with 409, one that Redis cannot serve with 503. Work whose lease is lost is dropped at its next `.await`.

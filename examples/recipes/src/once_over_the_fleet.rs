@@ -1,4 +1,4 @@
-//! A job that each host is told to run at every tick, and one of them runs: for any scheduler that says which tick it is.
+//! A job that each host starts at every tick, and one of them runs: for any scheduler that says which tick it is.
 //!
 //! The server's clock says when a tick is due, and the claim of a tick stays for seven days: a host that is late, or was
 //! paused, finds the tick claimed. Nothing is held while the job runs. A host that dies in it leaves that tick undone; with

@@ -33,7 +33,7 @@ fn what_was_drawn_serves_for_a_millisecond_and_not_before_it_was_drawn() {
     }
 }
 
-/// As two copies of a machine do, from the moment of the copy on.
+/// The copies differ from the moment of the copy on.
 #[test]
 fn copies_give_different_ids_where_their_clocks_or_their_numbers_differ() {
     let mut original = Owners::NONE;

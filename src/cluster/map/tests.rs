@@ -16,7 +16,7 @@ fn array<const N: usize>(items: [Frame; N]) -> Frame {
     Frame::Array(items.into())
 }
 
-/// A node as `CLUSTER SLOTS` has it.
+/// A node in `CLUSTER SLOTS`.
 fn node(host: Frame, port: i64) -> Frame {
     let more = array([text("hostname"), text("name.local")]);
     array([host, Frame::Integer(port), text("id"), more])
@@ -31,7 +31,7 @@ fn from_slots<const N: usize>(ranges: [Frame; N]) -> Result<Map, BadMap> {
     Map::from_slots(&array(ranges), &asked())
 }
 
-/// The masters of some slots; "" for none.
+/// The masters of some slots; "" for a slot without one.
 fn masters_of<const N: usize>(map: &Map, slots: [u16; N]) -> [String; N] {
     let master_of = |slot| map.masters().get(map.owner_of(slot)?);
     slots.map(|slot| master_of(slot).map(ToString::to_string).unwrap_or_default())
@@ -51,7 +51,7 @@ fn every_slot_of_a_range_has_its_master_and_gaps_have_none() {
     assert_eq!(map.covered(), 3 + 16_374);
 }
 
-/// Those of some services have no ids.
+/// Some services' nodes have no ids.
 #[test]
 fn nodes_are_known_by_their_ids_where_they_have_any() {
     let called = |id: &str| array([text("a"), Frame::Integer(1), text(id)]);
@@ -80,7 +80,7 @@ fn a_nameless_master_is_at_the_host_that_answered() {
     assert_eq!(masters_of(&map.unwrap(), [0, 1, 2]), ["asked:1", "asked:2", "b:3"]);
 }
 
-/// As Redis 7 with `cluster-preferred-endpoint-type hostname` puts it where no hostname is announced.
+/// The reply of Redis 7 with `cluster-preferred-endpoint-type hostname` and no announced hostname.
 #[test]
 fn a_master_whose_name_is_unknown_is_at_its_address_or_at_the_host_that_answered() {
     let unknown = |ip: &str, port, resp3| {
@@ -174,8 +174,8 @@ fn each_slot_may_have_a_master_of_its_own() {
     assert_eq!(map.masters().len(), SLOTS);
 }
 
-/// Many keys with equal names, and nothing inside of nothing: time and memory stay in proportion.
-/// As Redis 7 says it, with two replicas each; what a connection takes is enough for it.
+/// Time and memory stay in proportion, also for many keys with equal names and for empty nesting. The map is in the
+/// form of Redis 7, with two replicas each; a connection's limits are enough for it.
 #[test]
 fn the_largest_map_there_can_be_is_read_and_not_shown() {
     let id = "0123456789012345678901234567890123456789";
@@ -206,7 +206,7 @@ fn a_huge_reply_is_refused_soon() {
     assert!(Map::from_slots(&deep, &asked()).is_err());
 }
 
-/// One node that serves two ranges, as Redis 7.0.15 shows it in both protocols.
+/// A node with two ranges, as Redis 7.0.15 reports it in both protocols.
 #[test]
 fn replies_of_a_real_server_are_read() {
     let read = |wire: &str, read: fn(&Frame) -> Result<Map, BadMap>| {

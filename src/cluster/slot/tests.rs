@@ -22,7 +22,7 @@ fn bitwise_crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Keys of `bytes` that one seed decides.
+/// Random keys from one seed.
 fn random_keys(count: usize, mut random_byte: impl FnMut(u32) -> u8) -> Vec<Vec<u8>> {
     let mut state = 0x5EED_u32;
     let mut next = || {
@@ -95,7 +95,7 @@ fn a_hash_tag_is_all_that_counts() {
 #[test]
 fn any_bytes_have_the_slot_of_their_tag() {
     for key in random_keys(20_000, |number| brace_or(number, |rest| rest.to_le_bytes()[0])) {
-        // Split at the first brace, then at the next closing one: not how the code does it.
+        // Splits at the first opening brace, then at the next closing one, unlike the code.
         let tag = key.split(|&byte| byte == b'{').next().map_or(0, <[u8]>::len) + 1;
         let tag = key.get(tag..).and_then(|rest| {
             rest.contains(&b'}').then(|| rest.split(|&byte| byte == b'}').next().unwrap_or(rest))

@@ -1,4 +1,4 @@
-//! What holds for every target and every text.
+//! Properties of every target and every text.
 
 use std::net::Ipv6Addr;
 
@@ -103,7 +103,7 @@ proptest! {
         prop_assert_eq!(Target::parse(&url_with_password(&target)), Ok(target));
     }
 
-    /// Whatever stands around it: delimiters, escapes, other passwords, nothing.
+    /// Among delimiters, escapes, other passwords, or nothing.
     #[test]
     fn a_password_is_never_shown(
         scheme in "(redis|valkey)s?(-cluster|-sentinel)?|(redis|valkey)\\+unix|[a-z]{0,3}",

@@ -44,7 +44,7 @@ fn each_server_is_called_by_its_name_and_says_its_mode() {
             assert_eq!(name, of.name);
         }
     }
-    // No registry has a KeyDB to record: of it no more is known here than its program's name.
+    // No registry has a KeyDB to record, so only its program's name is known here.
     let like_keydb = recorded::of("redis-6.2.14").info("standalone");
     let like_keydb = recorded::with(&like_keydb, "executable", "/usr/bin/keydb-server");
     assert_eq!(facts(&like_keydb).software().unwrap(), "KeyDB 6.2.14");

@@ -35,27 +35,27 @@ fn tried(outcome: TrialOutcome) -> Tried {
     Tried { is_essential: true, outcome }
 }
 
-/// What this server said of itself, when it had run for this time.
+/// INFO of this server after this uptime.
 fn aged(name: &str) -> String {
     recorded::with(&recorded::of(name).info("standalone"), "uptime_in_seconds", "500")
 }
 
-/// The same of Redis 7.0, with other values of some fields.
+/// INFO of Redis 7.0, with other values of some fields.
 fn info(changed: &[(&str, &str)]) -> Reading<Fields> {
     fields(&recorded::with_each(&aged("redis-7.0.15"), changed))
 }
 
-/// The same of a replica, which says more.
+/// INFO of a replica, which has more fields.
 fn info_of_replica(changed: &[(&str, &str)]) -> Reading<Fields> {
     fields(&recorded::with_each(&recorded::of("redis-7.0.15").info("replica"), changed))
 }
 
-/// The same without a field.
+/// INFO without a field.
 fn info_without(name: &str) -> Reading<Fields> {
     fields(&recorded::without(&aged("redis-7.0.15"), name))
 }
 
-/// A server that nothing is wrong with.
+/// A server without any problem.
 fn fit() -> Facts {
     Facts {
         is_resp3: true,
@@ -74,10 +74,10 @@ fn fit() -> Facts {
     }
 }
 
-/// By the clock of a server, in microseconds.
+/// A server's clock, in microseconds.
 const CLOCK: u64 = 1_800_000_000_000_000;
 
-/// Its marker says for how many seconds it has reigned, if there is one; of another run where it says so.
+/// Its marker is of this reign, in seconds, if it exists; of another run if `is_anothers`.
 fn signs(facts: &Facts, secs: Option<u64>, is_anothers: bool) -> Option<Signs> {
     let field = |section: &Reading<Fields>, name| section.known()?.get(name).map(str::to_owned);
     let run = field(&facts.server, "run_id").filter(|_| !is_anothers).unwrap_or_default();
@@ -95,7 +95,7 @@ fn findings(facts: &Facts, standard: &Standard) -> Vec<Finding> {
     judge(facts, standard, "worker", Moment::from_nanos(0))
 }
 
-/// The findings that are no good news.
+/// The findings above a note.
 fn wrong(change: impl FnOnce(&mut Facts), standard: &Standard) -> Vec<Finding> {
     let mut facts = fit();
     change(&mut facts);
@@ -103,7 +103,7 @@ fn wrong(change: impl FnOnce(&mut Facts), standard: &Standard) -> Vec<Finding> {
     all.filter(|finding| finding.severity > Severity::Note).collect()
 }
 
-/// The one finding about this.
+/// The one finding of this check.
 #[track_caller]
 fn about(check: Check, change: impl FnOnce(&mut Facts), standard: &Standard) -> Finding {
     let mut facts = fit();
@@ -244,7 +244,7 @@ fn missing_rights_are_named_once_and_together() {
     };
     let cure = |standard| about(Check::Rights, several, standard).cure.unwrap();
     assert_eq!(cure(&STANDARD), "ACL SETUSER worker +set ~a*");
-    // Of several servers, each has to say how it is.
+    // With several servers each needs this INFO.
     assert_eq!(cure(&GUARDED), "ACL SETUSER worker +info|memory +set ~a*");
 }
 
@@ -264,7 +264,7 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
         assert!(finding.cure.as_ref().unwrap().contains(right), "{finding}");
         assert_eq!(wrong(change, &STANDARD), []);
     }
-    // Nor is it without a name's server, but that a name moves would be seen by it.
+    // A single server needs it only to notice that its name moves.
     let nameless = |it: &mut Facts| it.server = forbidden();
     assert_eq!(about(Check::Version, nameless, &STANDARD).severity, Severity::Note);
     let of_use = about(Check::Rights, nameless, &STANDARD);
@@ -275,7 +275,7 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
     // A proxy's INFO has other fields.
     let foreign = |it: &mut Facts| it.persistence = fields("proxy_version:1");
     assert_eq!(about(Check::Persistence, foreign, &STANDARD).severity, Severity::Note);
-    // Where CONFIG is renamed there is no right to it.
+    // With CONFIG renamed there is no right to it.
     let renamed = |it: &mut Facts| it.settings = refused("ERR unknown command 'CONFIG'");
     assert_eq!(about(Check::Persistence, renamed, &STANDARD).cure, None);
 }
@@ -293,7 +293,7 @@ fn a_server_that_has_to_say_how_it_is_and_does_not_is_refused() {
     assert_eq!(about(Check::Role, vague, &STANDARD).severity, Severity::Note);
 }
 
-/// Of INFO as KeyDB's source has it, with `active-replica yes` and a master.
+/// INFO in the form of KeyDB's source, with `active-replica yes` and a master.
 #[test]
 fn a_master_that_follows_another_is_no_replica_with_a_master_to_give() {
     let active = |it: &mut Facts| {

@@ -28,7 +28,7 @@ fn the_keys_are_a_locks_own_and_nobody_elses() {
     assert!(Scratch::new(b"}", &[], false).is_err());
 }
 
-/// Whatever is refused, no key is left for ever: what makes one says when it ends.
+/// Whatever is refused, no key stays for ever: each command that creates one sets its expiry.
 #[test]
 fn whatever_is_written_ends_by_itself() {
     let scratch = Scratch::new(b"", &Capability::ALL, false).unwrap();

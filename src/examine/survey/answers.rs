@@ -1,4 +1,4 @@
-//! Asking all parties that know which servers there are.
+//! Asks all parties that know servers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::examine::plan::Plan;
 use crate::examine::report::{Finding, ServerExamination, Severity};
 use crate::net::reason::Reason;
 
-/// The servers that were found, the parties that were asked for them, and what is to be said of all.
+/// The servers to examine, the parties that named them, and findings on all.
 #[derive(Default)]
 pub(in crate::examine) struct Survey {
     pub(in crate::examine) servers: Vec<Result<Endpoint, Finding>>,
@@ -17,7 +17,7 @@ pub(in crate::examine) struct Survey {
     pub(in crate::examine) findings: Vec<Finding>,
 }
 
-/// What each party that was asked said, in the order in which the parties were given.
+/// Each party's answer, in the order given.
 pub(super) async fn ask_all<T: Send + 'static, F>(
     plan: &Arc<Plan>,
     endpoints: &[Endpoint],
@@ -40,7 +40,7 @@ where
     answers.into_iter().map(|(_, server, answer)| (server, answer)).collect()
 }
 
-/// A party that could not say does no harm where others could.
+/// Lowers findings to warnings, if another party answered.
 pub(super) fn make_light_of(asked: &mut [ServerExamination]) {
     for finding in asked.iter_mut().flat_map(|one| &mut one.findings) {
         finding.severity = finding.severity.min(Severity::Warning);

@@ -1,4 +1,4 @@
-//! Which masters the nodes of a Cluster name.
+//! The masters that the nodes of a Cluster name.
 
 use std::sync::Arc;
 

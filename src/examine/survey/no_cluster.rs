@@ -1,4 +1,4 @@
-//! The nodes of a Cluster, of which there are none without the feature `cluster`.
+//! Without the feature `cluster` there are no nodes of a Cluster.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The Sentinels of a service, of which there are none without the feature `sentinel`.
+//! Without the feature `sentinel` there are no Sentinels.
 
 use std::sync::Arc;
 

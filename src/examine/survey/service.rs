@@ -1,4 +1,4 @@
-//! Which server the Sentinels of a service name.
+//! The server that the Sentinels of a service name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,7 @@ async fn ask(interview: &mut Interview, service: &str, within: Duration) -> Resu
     known(master, address).map_err(Reason::NoConnection)
 }
 
-/// Sentinels that the URL does not name.
+/// The finding if the URL does not name all Sentinels.
 pub(in crate::examine) fn unnamed(known: usize, named: usize) -> Option<Finding> {
     (known > named).then(|| {
         let reason =
@@ -91,7 +91,7 @@ pub(in crate::examine) fn unnamed(known: usize, named: usize) -> Option<Finding>
     })
 }
 
-/// Why a master that dies is replaced by nobody, where that is so: of `known` Sentinels, `up` are.
+/// The finding if a dead master would not be replaced, with `up` of `known` Sentinels.
 pub(in crate::examine) fn stuck(
     service: &str,
     quorum: usize,

@@ -20,7 +20,7 @@ fn replies_are_read_as_the_scripts_head_says() {
     assert!(read(&two, 1).is_none() && read(&two, 3).is_none());
 }
 
-/// What is not understood is never a free lock.
+/// A reply of unknown form never counts as a free lock.
 #[test]
 fn replies_that_no_script_gives_mean_nothing() {
     let strange = [Frame::Null, Frame::Integer(0), bulk(""), Frame::Array([bulk("free")].into())];

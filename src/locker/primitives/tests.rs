@@ -1,6 +1,6 @@
 use super::*;
 
-/// As a Redis 7.0 answered to `KEYS`.
+/// The matches of `KEYS` in Redis 7.0.
 #[test]
 fn names_match_patterns_as_keys_do() {
     let table = [

@@ -32,7 +32,7 @@ fn what_is_left_counts_from_before_the_question() {
     assert_eq!(endless.until, ASKED_AT, "what never ends may be deleted at any time");
 }
 
-/// The third lost its lease, granted it to another, and was given it back.
+/// The third server lost the lease, granted it to another client, and got it back by repair.
 #[test]
 fn the_term_is_what_all_have_accepted_and_a_quorum_leads() {
     let LeaderState::Led(leader) = seat(&[(ONE, 9000, 7), (ONE, 8000, 7), (ONE, 9000, 9)]) else {

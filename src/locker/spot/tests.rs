@@ -1,4 +1,4 @@
-//! On a real server.
+//! Commands from outside, on a real server.
 #![cfg(feature = "cluster")]
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::api::tests::locker;
 use crate::error::FailureKind;
 use crate::support::RedisServer;
 
-/// A walk through all keys goes on while nodes come and go.
+/// A scan of all keys goes on while nodes come and go.
 #[tokio::test]
 async fn a_node_is_not_taken_for_another_that_has_its_link() {
     let servers = [RedisServer::start()];

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As Redis 7.0, 6.2 and 7.4 put it, of a command, of one in a script, and of keys.
+/// The texts of Redis 7.0, 6.2 and 7.4, about a command, one in a script, and keys.
 #[test]
 fn a_missing_right_is_named_with_what_to_grant() {
     let script = "local a = redis.call('GET', KEYS[1])\nredis.call('PTTL', KEYS[1])";

@@ -1,4 +1,4 @@
-//! Last words, on a stream that takes little at a time.
+//! Last bytes, on a stream that takes few at a time.
 
 use tokio::io::duplex;
 use tokio::time::timeout;
@@ -20,7 +20,7 @@ async fn what_the_driver_said_last_goes_out_whether_its_replies_come_before_it_h
             ours.readable().await.unwrap();
         }
         ours.write_all(SAID).await.unwrap();
-        // It goes, and leaves the reply unread.
+        // The driver drops its half, and leaves the reply unread.
         drop((ours, why));
         if !comes_before {
             server.write_all(b"reply").await.unwrap();

@@ -1,6 +1,6 @@
 //! What TLS can object to, each in its own words.
 //!
-//! A fault comes out of reads and writes as the inside of an [`io::Error`].
+//! In reads and writes a fault is the inner error of an [`io::Error`].
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,45 +12,45 @@ use rustls::{AlertDescription, CertificateError, pki_types::ServerName};
 
 use crate::policy::Units;
 
-/// Why there is no connection over TLS.
+/// Why TLS failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TlsFault {
-    /// The server's certificate was good once.
+    /// The server's certificate has expired.
     #[error("the server's TLS certificate has expired, or this machine's clock is wrong")]
     Expired,
-    /// It will be.
+    /// The server's certificate is not valid yet.
     #[error("the server's TLS certificate is not valid yet, or this machine's clock is wrong")]
     NotYetValid,
-    /// It is somebody else's.
+    /// The server's certificate is for other hosts.
     #[error("the server's TLS certificate is not for \"{host}\" but for {presented}")]
     WrongHost {
-        /// The name of the party that was to be met.
+        /// The expected host.
         host: String,
-        /// The names in it.
+        /// The names in the certificate.
         presented: String,
     },
-    /// No trusted party has signed it.
+    /// No trusted CA has issued the certificate.
     #[error(
         "the server's TLS certificate was issued by an unknown CA: \
          give the CA's certificate (Tls::ca_file, --ca)"
     )]
     UnknownIssuer,
-    /// There is something else wrong with it.
+    /// The certificate is wrong in another way.
     #[error("the server's TLS certificate is not acceptable: {0}")]
     Certificate(String),
-    /// The server wants another certificate of ours, or one at all.
+    /// The server wants a client certificate, or another one.
     #[error("the server refused the client certificate, or wants one (its TLS alert: {0})")]
     ClientCertificate(String),
     /// The server ended the handshake for another reason.
     #[error("the server refused this client's TLS (its alert: {0})")]
     Refused(String),
-    /// What came is no TLS.
+    /// The server's bytes are not TLS.
     #[error("the server's answer is not TLS: give its TLS port, or use redis://")]
     NotTls,
-    /// Nothing came.
+    /// The server sent nothing for this long.
     #[error("the server did not answer the TLS handshake within {:.1}: give its TLS port", Units(*.0))]
     Silent(Duration),
-    /// No certificate could be for this host.
+    /// A certificate cannot be for this host.
     #[error("\"{0}\" is no valid host name for TLS")]
     ServerName(String),
     /// Anything else.
@@ -59,12 +59,12 @@ pub enum TlsFault {
 }
 
 impl TlsFault {
-    /// The fault inside an error of a socket, if that is what it is.
+    /// The fault inside a socket's error, if any.
     pub fn inside(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// What an error of the handshake means.
+    /// A handshake's error, with its meaning.
     pub(super) fn of_handshake(error: &io::Error) -> io::Error {
         if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
             return Self::from(error).into();
@@ -72,14 +72,14 @@ impl TlsFault {
         io::Error::new(error.kind(), format!("the TLS handshake broke off: {error}"))
     }
 
-    /// An error of a stream, with its fault where TLS has caused it.
+    /// A stream's error, with the fault if TLS has caused it.
     #[cfg(feature = "streams")]
     pub(in crate::net) fn explained(error: io::Error) -> io::Error {
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         cause.map(|cause| Self::from(cause).into()).unwrap_or(error)
     }
 
-    /// Whether one of the two sides was not satisfied with the other's identity.
+    /// Whether one side refused the other's certificate.
     pub fn is_about_identity(&self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     }
 }
 
-/// Some of these errors have words of the server in them.
+/// Escaped, as some of these errors have the server's text in them.
 fn shown(error: &impl std::fmt::Display) -> String {
     error.to_string().escape_debug().to_string()
 }
@@ -135,13 +135,13 @@ fn spelled(name: &ServerName<'_>) -> String {
     name.to_str().into_owned()
 }
 
-/// As many names as one likes to read; they are the server's own words.
+/// Some of the certificate's names; they are the server's own text.
 fn listed(presented: &[String]) -> String {
     const SHOWN: usize = 4;
     let mut text = String::new();
     for name in presented.iter().take(SHOWN) {
         let separator = if text.is_empty() { "" } else { ", " };
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{separator}{}", name.escape_debug());
     }
     match presented.len() {
@@ -151,8 +151,8 @@ fn listed(presented: &[String]) -> String {
     }
 }
 
-/// By these alerts a server refuses a client's certificate. (Some of TLS 1.2 send
-/// `handshake_failure` where there is none, which can mean anything.)
+/// Whether a server refuses a client's certificate by this alert. (Some with TLS 1.2 send `handshake_failure` if there
+/// is none, which can mean anything.)
 fn is_about_ours(alert: AlertDescription) -> bool {
     matches!(
         alert,

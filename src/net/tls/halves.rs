@@ -12,21 +12,21 @@ use tokio_rustls::rustls::{self, ClientConnection};
 use super::fault::TlsFault;
 use crate::mutex::lock;
 
-/// So much is encrypted at a time: whole records, and less than the session is ready to hold.
+/// Maximum bytes encrypted at a time: whole records, within the session's buffer.
 const PLAIN_BYTES: usize = 32 * 1024;
-/// One read of the socket: a whole record, which has at most 16 KiB and some overhead.
+/// Bytes of one read of the socket: a whole record of at most 16 KiB, and its overhead.
 const CIPHER_BYTES: usize = 17 * 1024;
 
-/// What both halves share, under a lock that is never held over an await.
+/// Shared by both halves, under a mutex that is never held over an await.
 struct Session {
     connection: ClientConnection,
-    /// Bytes of what the writer offers that are encrypted already, and not yet all sent.
+    /// Bytes of the writer's offer that are encrypted, but not all sent yet.
     begun: usize,
 }
 
 type Shared = Arc<Mutex<Session>>;
 
-/// The halves of a connection whose handshake is done.
+/// The halves of a connection after its handshake.
 pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHalf, WriteHalf) {
     let (read, write) = stream.into_split();
     let session = Arc::new(Mutex::new(Session { connection, begun: 0 }));
@@ -39,7 +39,7 @@ pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHal
     (reader, WriteHalf { socket: write, session })
 }
 
-/// A socket that takes what it can take now. What is written in several pieces at once may raise SIGPIPE.
+/// Writes what the socket takes now. A vectored write could raise SIGPIPE, so there is none.
 struct Unblocking<'a>(&'a TcpStream);
 
 impl Write for Unblocking<'_> {
@@ -53,7 +53,7 @@ impl Write for Unblocking<'_> {
 }
 
 impl Session {
-    /// Sends what is encrypted; `WouldBlock` when some of it is left.
+    /// Sends encrypted bytes; `WouldBlock` if some are left.
     fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Unblocking(socket)) {
@@ -66,11 +66,11 @@ impl Session {
         Ok(())
     }
 
-    /// Moves what is decrypted behind `plain`; whether that was the last.
+    /// Appends decrypted bytes to `plain`; returns whether the stream has ended.
     fn drain(&mut self, plain: &mut BytesMut) -> bool {
         let mut reader = self.connection.reader();
         loop {
-            // The only error is that there is nothing yet.
+            // The only error is that nothing is decrypted yet.
             let Ok(piece) = reader.fill_buf() else { return false };
             let length = piece.len();
             if length == 0 {
@@ -81,10 +81,10 @@ impl Session {
         }
     }
 
-    /// Decrypts what has come behind `plain`; whether that was the last.
+    /// Decrypts `cipher` and appends to `plain`; returns whether the stream has ended.
     fn decrypt(&mut self, cipher: &mut BytesMut, plain: &mut BytesMut) -> io::Result<bool> {
         loop {
-            // First, because the session takes nothing more while it is full.
+            // First, because a full session takes no more.
             if self.drain(plain) {
                 return Ok(true);
             }
@@ -108,9 +108,9 @@ impl Session {
 pub(crate) struct ReadHalf {
     socket: tcp::OwnedReadHalf,
     session: Shared,
-    /// What has come and is not decrypted.
+    /// Received bytes that are not decrypted yet.
     cipher: BytesMut,
-    /// How the stream ended, where there was still something to deliver.
+    /// The stream's end, kept while bytes before it were returned.
     end: Option<io::Result<()>>,
 }
 
@@ -121,7 +121,7 @@ impl ReadHalf {
             if let Some(end) = self.end.take() {
                 return end.map(|()| 0);
             }
-            // Even before the first read: the handshake may have brought more than itself.
+            // Before reading: the handshake may have received bytes of the stream.
             let before = plain.len();
             let end = self.decrypt(plain);
             let read = plain.len() - before;
@@ -145,8 +145,8 @@ impl ReadHalf {
     fn decrypt(&mut self, plain: &mut BytesMut) -> io::Result<bool> {
         let mut session = lock(&self.session);
         let decrypted = session.decrypt(&mut self.cipher, plain);
-        // TLS itself may have something to say, above all what it objects to. What the socket does
-        // not take now goes with the next write, and why it takes nothing is the writer's to find.
+        // TLS may have an alert to send. What the socket does not take now goes with the next write, which also finds a
+        // broken socket.
         let _ = session.flush(self.socket.as_ref());
         decrypted
     }
@@ -159,9 +159,8 @@ pub(crate) struct WriteHalf {
 }
 
 impl WriteHalf {
-    /// As [`crate::net::transport::WriteHalf::try_write`]. Bytes count as written once all that
-    /// they were encrypted to is; after `WouldBlock` some may be encrypted, so the next
-    /// writer has to offer the same bytes again.
+    /// As [`crate::net::transport::WriteHalf::try_write`]. Bytes count as written once all of their encrypted form is
+    /// sent; after `WouldBlock` some may be encrypted, so the next writer has to offer the same bytes again.
     pub(in crate::net) fn try_write(&self, plain: &[u8]) -> io::Result<usize> {
         let mut session = lock(&self.session);
         let written = session.try_write(plain, self.socket.as_ref());
@@ -175,12 +174,11 @@ impl WriteHalf {
         self.socket.as_ref().poll_write_ready(context)
     }
 
-    /// Says that no more will come, if that can be said without waiting; the socket is for the party that
-    /// then closes it.
+    /// Sends TLS's close message, if the socket takes it now; returns the socket, for the caller to shut down.
     pub(in crate::net) fn say_farewell(&self) -> &TcpStream {
         let mut session = lock(&self.session);
         session.connection.send_close_notify();
-        // Nobody waits for it: an end without it is an end as well.
+        // Sending may fail: an end without the message is an end as well.
         let _ = session.flush(self.socket.as_ref());
         self.socket.as_ref()
     }
@@ -204,13 +202,13 @@ impl Session {
         Ok(std::mem::take(&mut self.begun).min(plain.len()))
     }
 
-    /// Why the server hung up: it may have said so before, and nobody have read it yet.
+    /// The alert that the server sent before it closed the connection, if the reader has not read it.
     fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
         let mut cipher = BytesMut::zeroed(CIPHER_BYTES);
         let read = socket.try_read(&mut cipher).ok()?;
         self.connection.read_tls(&mut &cipher[..read]).ok()?;
         match self.connection.process_new_packets() {
-            // Anything else may come of the reader's being in the middle of a record.
+            // Other errors may arise because the reader is in the middle of a record.
             Err(error @ rustls::Error::AlertReceived(_)) => Some(TlsFault::from(&error).into()),
             _ => None,
         }

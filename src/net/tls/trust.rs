@@ -1,4 +1,4 @@
-//! What to believe: the roots, our own certificate, and the check that is no check.
+//! What to trust: the roots, our own certificate, and the verifier that accepts any.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Where certificates come from.
+/// The source of certificates.
 #[derive(Clone)]
 pub(super) enum Pem {
     Text(Vec<u8>),
@@ -27,26 +27,26 @@ pub(super) struct Identity {
     pub(super) key: Vec<u8>,
 }
 
-/// What is wrong with what the caller gave. No key is ever shown.
+/// What is wrong with the caller's files or texts. No key is ever shown.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidTls {
     /// A file cannot be read.
     #[error("the CA file {path} cannot be read: {error}")]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// There are no certificates in what should hold some, or broken ones.
+    /// A text without certificates, or with broken ones.
     #[error("{whose} has no usable certificate in PEM form: {why}")]
     Certificates {
-        /// What was read.
+        /// The source of the text.
         whose: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// The platform trusts nobody.
+    /// The platform has no CA certificates.
     #[error(
         "the platform has no CA certificates: install them, or give a CA's (Tls::ca_file, --ca): {0}"
     )]
@@ -54,23 +54,23 @@ pub enum InvalidTls {
     /// The key cannot be read.
     #[error("the client certificate's private key is not in PEM form (PKCS#8, PKCS#1 or SEC1)")]
     Key,
-    /// The key is not the certificate's, or of a kind that cannot be used.
+    /// The key is not the certificate's, or of an unsupported kind.
     #[error("the client certificate cannot be used with its private key: {0}")]
     Identity(rustls::Error),
-    /// No server can have this name.
+    /// No certificate can be for this name.
     #[error("\"{0}\" is no valid host name for TLS")]
     ServerName(String),
-    /// What should not happen.
+    /// Another error of rustls.
     #[error("TLS cannot be set up: {0}")]
     Other(rustls::Error),
 }
 
-/// The CAs that are trusted.
+/// The trusted CAs.
 pub(super) fn roots(given: &[Pem]) -> Result<RootCertStore, InvalidTls> {
     let mut store = RootCertStore::empty();
     if given.is_empty() {
         let found = load_native_certs();
-        // A certificate that is broken is that of no server.
+        // A broken certificate among the platform's is skipped.
         let (added, _) = store.add_parsable_certificates(found.certs);
         let first = found.errors.first().map_or_else(String::new, ToString::to_string);
         return if added == 0 { Err(InvalidTls::NoPlatformRoots(first)) } else { Ok(store) };
@@ -101,7 +101,7 @@ pub(super) fn identity(given: &Identity) -> Result<(Chain, PrivateKeyDer<'static
         whose: "the client certificate".to_owned(),
         why,
     })?;
-    // What is wrong with it could show a part of it.
+    // The parser's error could show a part of the key.
     let key = PrivateKeyDer::from_pem_slice(&given.key).map_err(|_| InvalidTls::Key)?;
     Ok((chain, key))
 }
@@ -112,12 +112,12 @@ fn certificates(text: &[u8]) -> Result<Chain, String> {
     match read {
         Ok(chain) if chain.is_empty() => Err("none was found".to_owned()),
         Ok(chain) => Ok(chain),
-        // A key may have been given in the certificate's place: its text is not repeated.
+        // The text may be a key by mistake, so the error does not repeat it.
         Err(_) => Err("it is malformed".to_owned()),
     }
 }
 
-/// Takes any server's word for its identity; only that it holds its own key is checked.
+/// Accepts any certificate, and checks only that the server has its key.
 #[derive(Debug)]
 pub(super) struct Anybody(pub(super) Arc<CryptoProvider>);
 

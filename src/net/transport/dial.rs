@@ -17,13 +17,13 @@ use crate::race::timeout;
 
 const NO_ADDRESS: &str = "the host name has no address";
 
-/// What is no name, but an address.
+/// The address in a text that is an IP address.
 pub(super) fn itself(host: &str, port: u16) -> io::Result<SocketAddr> {
     let ip = host.parse::<IpAddr>().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     Ok(SocketAddr::new(ip, port))
 }
 
-/// The addresses of a name, the one that has served last at the head.
+/// The addresses of a name, the last that served first.
 pub(super) async fn candidates(
     host: &str,
     port: u16,
@@ -69,7 +69,7 @@ pub(crate) mod names {
 
     static NAMES: Mutex<BTreeMap<&str, Vec<SocketAddr>>> = Mutex::new(BTreeMap::new());
 
-    /// The name, which no other test gives, has these addresses, whatever the port.
+    /// Gives a name, unique to a test, these addresses, for any port.
     pub(crate) fn give(name: &'static str, addresses: Vec<SocketAddr>) {
         lock(&NAMES).insert(name, addresses);
     }
@@ -78,7 +78,7 @@ pub(crate) mod names {
         lock(&NAMES).get(name).cloned()
     }
 
-    /// As tokio's function, but for names that were given.
+    /// As tokio's function, but for the names given by [`give`].
     pub(crate) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
         match known(host) {
             Some(addresses) => Ok(addresses),

@@ -1,8 +1,8 @@
-//! From a host name to addresses, once at a time for each name in the whole process.
+//! From a host name to addresses; one lookup at a time for each name in the whole process.
 //!
-//! The system's resolver blocks its thread, glibc's for 10 seconds and more where no name server answers. So each lookup
-//! has a thread of its own: no caller waits for it longer than the caller wants, and no runtime at its end. Callers that
-//! ask for the same name meanwhile have the same answer.
+//! The system's resolver blocks its thread, glibc's for 10 seconds and more if no name server answers. So each lookup
+//! has a thread of its own: callers can give up earlier, and so can a runtime that ends. Callers that look up the same
+//! name meanwhile share the answer.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,11 +14,11 @@ use std::thread;
 
 use crate::mutex::lock;
 
-/// Errors of the system cannot be copied.
+/// The system's errors cannot be cloned.
 type Answer = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
 type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
-/// By names, which are few.
+/// Keyed by name; a list, as there are few.
 type Names<T> = Mutex<Vec<(String, T)>>;
 
 #[derive(Default)]
@@ -29,12 +29,12 @@ struct Lookup {
 
 static UNDER_WAY: Names<Arc<Mutex<Lookup>>> = Mutex::new(Vec::new());
 
-/// Which address of a name has served last, for each port.
+/// For each name and port, the address that last served.
 static PREFERRED: Mutex<Vec<(String, u16, SocketAddr)>> = Mutex::new(Vec::new());
-/// Maximum names of which that is known: beyond it they are all forgotten, which costs each a head start.
+/// Maximum entries of that; at the maximum all are dropped, which costs each name a head start.
 const PREFERRED_MAX: usize = 1024;
 
-/// The address has served, of the several that the name has.
+/// Notes the address of a name that served.
 pub(super) fn prefer((host, port): (&str, u16), address: SocketAddr) {
     let mut preferred = lock(&PREFERRED);
     if let Some((.., known)) = preferred.iter_mut().find(|it| it.0 == host && it.1 == port) {
@@ -47,7 +47,7 @@ pub(super) fn prefer((host, port): (&str, u16), address: SocketAddr) {
     preferred.push((host.to_owned(), port, address));
 }
 
-/// Each of these addresses of the name once, and the one that has served last at the head.
+/// Each address of the name once, the last that served first.
 pub(crate) fn in_order((host, port): (&str, u16), resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = Vec::new();
     for address in resolved {
@@ -82,7 +82,7 @@ async fn look_up(host: &str, resolve: Resolve) -> io::Result<Vec<SocketAddr>> {
         if let Some(answer) = &known.answer {
             return Poll::Ready(answer.clone());
         }
-        // Some of these have given up: those that have not come back.
+        // Wakers of callers that have given up are among these: wakes all, and those that still wait register again.
         let has_stale = known.waiting.len() >= Arc::strong_count(&lookup);
         let woken = if has_stale { mem::take(&mut known.waiting) } else { Vec::new() };
         known.waiting.push(context.waker().clone());

@@ -1,4 +1,4 @@
-//! Sockets in memory: what is written goes to a server in this process, and what is read comes from it.
+//! Sockets in memory, to servers in this process.
 
 #[cfg(test)]
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ pub(crate) type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
 #[cfg(test)]
 type Dialer = Box<dyn Fn(&str) -> Opening>;
 
-/// The domain of the servers in memory. It has no dot in front, so that it is a host name by itself.
+/// The domain of servers in memory, and a host name by itself, so without a leading dot.
 #[cfg(feature = "testing")]
 pub(crate) const DOMAIN: &str = "in-memory";
 
@@ -29,11 +29,11 @@ static HOSTS: Mutex<BTreeMap<String, Weak<dyn Host>>> = Mutex::new(BTreeMap::new
 /// A server in memory.
 #[cfg(feature = "testing")]
 pub(crate) trait Host: Send + Sync {
-    /// A process dials, by the name that stands before the server's in the address, if there is one.
+    /// Dials for a process, which is named before the server in the address, if at all.
     fn dial(self: Arc<Self>, process: Option<&str>) -> Opening;
 }
 
-/// A client that dials `<name>.in-memory`, or a host below it, gets to `host`, as long as that lives.
+/// Leads dials of `<name>.in-memory`, and of hosts below it, to `host` while that lives.
 #[cfg(feature = "testing")]
 pub(crate) fn listen(name: &str, host: Weak<dyn Host>) {
     let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +41,7 @@ pub(crate) fn listen(name: &str, host: Weak<dyn Host>) {
     hosts.insert(name.to_owned(), host);
 }
 
-/// A host of the domain of servers in memory; none of another domain.
+/// Dials a host of the domain of servers in memory; none for other hosts.
 #[cfg(feature = "testing")]
 fn dial_in_memory(host: &str) -> Option<Opening> {
     let name = host.strip_suffix(DOMAIN)?.strip_suffix('.')?;
@@ -66,13 +66,13 @@ thread_local! {
     static DIALER: RefCell<Option<Dialer>> = const { RefCell::new(None) };
 }
 
-/// Every socket that this thread opens from here on is the simulation's; or none, any more.
+/// Sets the simulation that opens this thread's sockets from here on, or none.
 #[cfg(test)]
 pub(crate) fn set_dialer(dialer: Option<Dialer>) {
     DIALER.set(dialer);
 }
 
-/// Whether a host of this name is dialled here.
+/// Whether a host of this name is simulated.
 pub(super) fn is_simulated(host: &str) -> bool {
     #[cfg(test)]
     if DIALER.with_borrow(Option::is_some) {
@@ -98,13 +98,13 @@ pub(super) fn dial(host: &str) -> Option<Opening> {
     None
 }
 
-/// Where what is written goes.
+/// Takes what is written.
 pub(crate) trait Wire: Send + Sync {
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
     fn close(&self);
 }
 
-/// What has come and was not read yet.
+/// Received bytes that were not read yet.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<Received>);
 

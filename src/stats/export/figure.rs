@@ -1,4 +1,4 @@
-//! What is told.
+//! The figures that are exported.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use crate::policy::Loss;
 #[cfg(any(test, feature = "election", feature = "family"))]
 use crate::stats::Primitive;
 
-/// What is only counted.
+/// Events that are only counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Counter {
-    /// An attempt was put to the servers.
+    /// An attempt was sent to the servers.
     Attempt,
-    /// An attempt was refused, since another holds the lock.
+    /// An attempt was refused, because another client holds the lock.
     Contended,
-    /// A request's wait ran out while another held the lock.
+    /// A request's wait ran out while another client held the lock.
     TimedOut,
-    /// An attempt was sent, and whether it was carried out is not known.
+    /// An attempt was sent, and its outcome is unknown.
     Unknown,
-    /// A request failed for another reason than a holder.
+    /// A request failed for a reason other than contention.
     Failed,
-    /// A renewal came to nothing; there may be time for another.
+    /// A renewal failed; there may be time for another.
     RenewalFailed,
-    /// A server that had lost a lease has it again.
+    /// Repair gave a lease back to a server that had lost it.
     Repaired,
-    /// A lease went straight to a waiter of this locker.
+    /// A lease was passed on to a waiter of this locker.
     HandedOver,
-    /// A lease went to a ticket.
+    /// A lease was left to a ticket.
     Ticketed,
-    /// A request was granted the lease of a ticket.
+    /// A request adopted a ticket's lease.
     Adopted,
-    /// A request was granted a lock that was another holder's.
+    /// A request took a lock from another holder.
     Stolen,
     /// A server's push woke a waiter.
     Woken,
@@ -48,7 +48,7 @@ pub(in crate::stats) enum Figure {
     LoginRenewed,
     LoginFailed,
     Lost(Loss),
-    /// This number more, or less; so with the next.
+    /// A change of the number; likewise below.
     Waiting(i32),
     Held(i32),
     #[cfg(any(test, feature = "election", feature = "family"))]

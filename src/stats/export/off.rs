@@ -1,4 +1,4 @@
-//! Without the feature `metrics` nobody is told.
+//! Without the feature `metrics` nothing is exported.
 
 use std::fmt::Display;
 

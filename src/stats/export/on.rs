@@ -1,8 +1,8 @@
-//! With the feature `metrics`, every figure goes to the recorder that the program has installed.
+//! With the feature `metrics`, every figure goes to the program's installed recorder.
 //!
-//! Names of locks are no labels: there is no end to them. Gauges are counted up and down, and never
-//! set, so that several lockers of one process add up. Names and labels stand here as literals: a
-//! key made of them is a constant, and costs nothing where there is no recorder.
+//! Names of locks are no labels, because they are unbounded. Gauges are incremented and decremented, never set, so that
+//! several lockers of one process add up. Names and labels are literals here: a key made of them is a constant, and
+//! costs nothing without a recorder.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -58,7 +58,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
     ("leasehold_renewal_seconds", "How long renewals took to be confirmed"),
 ];
 
-/// Everything that a counter counts.
+/// Every figure that increments a counter.
 const COUNTED: [Figure; 25] = [
     Figure::Counted(Of::Attempt),
     Figure::Counted(Of::Contended),
@@ -87,8 +87,8 @@ const COUNTED: [Figure; 25] = [
     Figure::Counted(Of::Woken),
 ];
 
-/// Says what each metric means, and begins each at nothing: a counter that is not there until it
-/// counts has no rate for the first time that it does. A recorder may be told more than once.
+/// Describes each metric, and starts each at 0: a counter that appears with its first count has no rate for that count.
+/// May be called more than once.
 pub(in crate::stats) fn describe() {
     for (name, meaning) in COUNTERS {
         describe_counter!(name, Unit::Count, meaning);
@@ -104,8 +104,7 @@ pub(in crate::stats) fn describe() {
     gauge!("leasehold_held_leases").increment(0);
 }
 
-/// The recorder is asked for the metric each time: it may have been installed late, and may forget
-/// what was idle.
+/// Looks the metric up each time: the recorder may be installed late, and may drop idle metrics.
 pub(in crate::stats) fn export(figure: Figure) {
     counter_of(figure).increment(1);
     match figure {
@@ -166,11 +165,11 @@ fn losses(reason: Loss) -> Counter {
     }
 }
 
-/// Something at a server that is counted for as long as it lasts.
+/// A gauge that counts something at a server while it lasts.
 pub(crate) struct AtServer(Gauge);
 
 impl AtServer {
-    /// The server is known: its gauges are there from the start, at nothing.
+    /// Starts the gauges of a known server at 0.
     pub(crate) fn announce(server: &impl Display) {
         gauge!("leasehold_connections", "server" => server.to_string()).increment(0);
         gauge!("leasehold_breaker_open", "server" => server.to_string()).increment(0);

@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn it_agrees_with_a_sorted_list(
         mut nanos in prop::collection::vec((512_u64..1 << END_BIT, 0_u32..38), 1..200)
-            // Evenly over the powers of two, and not nearly all in the largest.
+            // Evenly over the powers of two, instead of nearly all in the largest.
             .prop_map(|all| all.into_iter().map(|(n, by)| (n >> by).max(512)).collect::<Vec<_>>()),
         share in 0.0..=1.0,
     ) {

@@ -1,4 +1,4 @@
-//! The feature `credentials` is off: no login is renewed.
+//! Without the feature `credentials` logins are not repeated.
 
 /// See the module's documentation.
 #[derive(Default)]

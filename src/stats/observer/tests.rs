@@ -15,7 +15,7 @@ fn a_closure_is_an_observer_and_hears_the_event() {
     assert_eq!(HEARD.load(Relaxed), 1);
 }
 
-/// Panics once more when it is dropped.
+/// Panics again when it is dropped.
 struct Stubborn;
 
 impl Drop for Stubborn {
@@ -30,7 +30,7 @@ fn a_panic_goes_no_further_and_neither_does_one_of_its_payload() {
     tell(&|_: &Event<'_>| std::panic::resume_unwind(Box::new(Stubborn)), &EVENT);
 }
 
-/// A guard that is dropped by a panic of its holder tells of its release.
+/// A guard that its holder's panic drops reports its release.
 #[test]
 fn a_panic_goes_no_further_while_another_unwinds() {
     struct TellsWhenDropped;

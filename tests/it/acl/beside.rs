@@ -1,4 +1,4 @@
-//! What there is beside locks, and several locks at once.
+//! The rights of primitives beside locks, and of several locks at once.
 
 use leasehold::limits::Rate;
 use leasehold::once::Slot;

@@ -1,4 +1,4 @@
-//! The rights where servers move, or are followed by replicas.
+//! The rights for servers that move, or have replicas.
 
 use std::future::IntoFuture;
 use std::time::Duration;

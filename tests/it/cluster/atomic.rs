@@ -1,5 +1,5 @@
-//! Slots that the servers move whole, from one master to another (`CLUSTER MIGRATION IMPORT` of Redis
-//! 8.4, `CLUSTER MIGRATESLOTS` of Valkey 9): nobody is told ASK, and the next command of all is MOVED.
+//! Slots that the servers move at once, from one master to another (`CLUSTER MIGRATION IMPORT` of Redis 8.4, `CLUSTER
+//! MIGRATESLOTS` of Valkey 9): no client gets ASK, and after the move all get MOVED.
 
 use std::time::Duration;
 

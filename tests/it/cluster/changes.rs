@@ -1,4 +1,4 @@
-//! The cluster changes while locks are taken, held and given back.
+//! The Cluster changes while locks are acquired, held and released.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

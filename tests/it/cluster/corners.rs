@@ -1,4 +1,4 @@
-//! What only happens in the midst of a change.
+//! States that exist only in the midst of a change.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! A slot that is on its way: some of its keys are on one node, the others on the other, and it
-//! stays so for as long as nobody goes on with it.
+//! A slot whose move has stopped halfway: some of its keys are on one node, the others on the other.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A master hangs for which the kernel still takes connections: nothing but the map tells of its successor.
+//! A master that hangs while its kernel still accepts connections: only the map shows its successor.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Nodes that announce addresses at which nobody reaches them from here.
+//! Nodes that announce addresses which cannot be reached from here.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What comes to the address of a node that is gone, as where addresses are given out again.
+//! Strange servers at the address of a node that is gone, as when addresses are reused.
 
 use std::future::IntoFuture;
 

@@ -1,4 +1,4 @@
-//! Proxies that people have before their servers, as Debian has them: idle for longer than they wait.
+//! Common proxies before servers, from Debian's packages: a connection is idle for longer than their timeouts.
 
 use std::future::IntoFuture;
 use std::time::Duration;

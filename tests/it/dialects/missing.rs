@@ -1,4 +1,5 @@
-//! Servers that lack a command, and users without the right to one: each command, against each verb of the library.
+//! Servers that lack a command, and users without the right to one: each command, against each operation of the
+//! library.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What Prometheus is given, and the dashboard that asks for it.
+//! The metrics for Prometheus, and the dashboard that queries them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Fences that a resource keeps: PostgreSQL, Redis, and a store with the interface of S3.
+//! Resources that check fencing tokens: PostgreSQL, Redis, and a store with the interface of S3.
 
 use leasehold::Locker;
 use leasehold_resp::Frame;

@@ -1,4 +1,4 @@
-//! What is tried first.
+//! The first examples that a user runs.
 
 use std::fs;
 

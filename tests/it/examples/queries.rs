@@ -1,4 +1,4 @@
-//! Every query of the dashboard, put to a real Prometheus that is fed by the example.
+//! Every query of the dashboard, run by a real Prometheus on the example's metrics.
 
 use std::io::Write as _;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The scripted server parses what it gets, remembers it, and does what its handler says.
+//! The scripted server parses commands, records them, and does what its handler says.
 
 use std::io::ErrorKind;
 

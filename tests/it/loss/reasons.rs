@@ -1,4 +1,4 @@
-//! Why a lease was lost: the same by whatever way it is asked, and told in time.
+//! The reason of a loss is the same by whatever call, and known in time.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Leases and the runtimes that they are used on: several, none any more, and one that stands
-//! still.
+//! Leases and their runtimes: several, one that has ended, and one that stands still.
 
 use std::time::Duration;
 

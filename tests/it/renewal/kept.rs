@@ -1,4 +1,4 @@
-//! Leases that are kept for long, and renewal that ends with them.
+//! Leases that are held for long, and renewal that ends with them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! On a server that compares in `SET`.
+//! Locks on a server that compares in `SET`.
 
 use std::future::IntoFuture;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! On a master that Sentinels watch over, and on the one that takes its place.
+//! Locks on a master under Sentinels, and on its successor.
 
 #![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
 

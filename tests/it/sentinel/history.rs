@@ -1,4 +1,4 @@
-//! Which holder believed to have which lock from when to when, and what of that must not be.
+//! Which holder relied on which lock from when to when, and the rules for that.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

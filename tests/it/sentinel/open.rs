@@ -1,9 +1,8 @@
-//! A failover that stays open: a replica is promoted while the old master goes on granting, one
-//! Sentinel is gone, and another replica does not answer, so that the Sentinel that leads does not
-//! come to an end.
+//! A failover that stays open: a replica is promoted while the old master goes on granting, one Sentinel is gone, and
+//! another replica does not answer, so that the leading Sentinel never finishes.
 //!
-//! `LEASEHOLD_FAILOVERS=10` repeats it with each choice of Sentinels and prints what it saw, and rows
-//! for docs/evidence.md; see `scripts/failovers.sh`.
+//! `LEASEHOLD_FAILOVERS=10` repeats it with each choice of Sentinels and prints its observations, and rows for
+//! docs/evidence.md; see `scripts/failovers.sh`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

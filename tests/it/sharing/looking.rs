@@ -1,4 +1,4 @@
-//! Readers and permits as others see them.
+//! Readers and permits, as other clients see them.
 
 use leasehold::ErrorKind;
 use leasehold::inspect::LockState;

@@ -1,4 +1,4 @@
-//! The scripts of shares themselves: what stands at the head of each.
+//! The scripts of shares themselves: what the head of each says.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Tokens of shares and of what is let in beside them: after an older snapshot, and where the server refuses writes.
+//! Tokens of shares and of leases beside them: after an older snapshot, and if the server refuses writes.
 
 use std::path::Path;
 use std::time::Duration;

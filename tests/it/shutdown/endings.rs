@@ -1,4 +1,4 @@
-//! How a locker ends: waiters are told, what is held is given back, and what cannot be is said.
+//! The shutdown of a locker: waiters get an error, leases are released, and what could not be is reported.
 
 use std::future::Future;
 use std::task::{Context, Waker};

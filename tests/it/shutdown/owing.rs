@@ -1,5 +1,5 @@
-//! An end uses its time: what servers have not answered goes out again until they have. No lock here is free
-//! because of its TTL.
+//! A shutdown uses its time: releases without an answer are repeated until they have one. No lock here becomes free by
+//! its TTL.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every way in which a lease ends is counted once, and told once.
+//! Every way in which a lease ends is counted once, and reported once.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

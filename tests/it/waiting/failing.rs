@@ -1,4 +1,4 @@
-//! Servers that fail waiters in a line, which do not all put up with the same.
+//! Servers that fail waiters in a line, whose limits differ.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

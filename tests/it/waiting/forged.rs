@@ -1,4 +1,4 @@
-//! Pushes that no server sent: any user that may read a queue and publish can forge one.
+//! Forged pushes, which any user can send that may read a queue and publish.
 
 use leasehold_testing::{Client, RedisServer, eventually, soon};
 use tokio::sync::oneshot;

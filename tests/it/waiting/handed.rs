@@ -1,5 +1,5 @@
-//! Locks that are handed on where something is in the way: a server that takes no more commands, a
-//! runtime without timers, a waker that does more than wake.
+//! Hand-overs under difficulties: a server that accepts no more commands, a runtime without timers, a waker that does
+//! more than wake.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What an error is at bottom: exactly one kind, and an outage is no contention.
+//! The kind of an error: exactly one, and an outage is not contention.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

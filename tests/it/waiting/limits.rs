@@ -1,8 +1,7 @@
-//! A limit is a limit, whatever servers do or say, and until then each turn of a wait is paid for
-//! by a pause.
+//! Limits of waits hold, whatever servers do or say, and until then there is a pause before each try.
 //!
-//! Where a test says "in time", the server would go on as it does for an hour, and the timeouts
-//! of commands and connections are a minute: only the caller's limit can end the wait so soon.
+//! Where a test says "in time", the server would hang for an hour, and the timeouts of commands and
+//! connections are a minute: only the caller's limit can end the wait so soon.
 
 use std::future::IntoFuture;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Leases that go from hand to hand within a process as they stand.
+//! Leases that are passed on within a process, without a release.
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Processes that wait for one another: each locker here stands for a process.
+//! Processes that wait for one another; each locker here is one process.
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -2,25 +2,25 @@
 
 use super::{At, Broken};
 
-/// A party that came, as its caller knows of it.
+/// A party that arrived, as its caller knows.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     pub gate: usize,
     pub party: usize,
-    /// None where its caller was not told.
+    /// None if the caller got no answer.
     pub generation: Option<u64>,
-    /// Read before the caller asked.
+    /// Read before the call.
     pub asked: At,
-    /// When the caller had been told that the party is counted.
+    /// When the caller had the answer that the party is counted.
     pub told: Option<At>,
 }
 
-/// How far a gate was.
+/// The state of a gate at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
     pub gate: usize,
     pub generation: u64,
-    /// All parties of the generation had come.
+    /// All parties of the generation have arrived.
     pub is_open: bool,
     pub asked: At,
     pub told: At,
@@ -47,7 +47,7 @@ pub(super) fn opened_too_soon(arrivals: &[Arrival], looks: &[Look], parties: usi
     early.map(|look| ("opened too soon", format!("{look:?}"))).collect()
 }
 
-/// What was let go stays so.
+/// A generation that was let go stays so.
 pub(super) fn closed_again(looks: &[Look]) -> Vec<Broken> {
     let is_undone = |look: &&Look| {
         let before = looks.iter().filter(|it| it.gate == look.gate && it.told < look.asked);
@@ -57,7 +57,7 @@ pub(super) fn closed_again(looks: &[Look]) -> Vec<Broken> {
     closed.map(|look| ("closed again", format!("{look:?}"))).collect()
 }
 
-/// A generation is let go once each party is known to have come for it.
+/// A generation is let go once each party is known to have arrived.
 pub(super) fn kept_closed(arrivals: &[Arrival], looks: &[Look], parties: usize) -> Vec<Broken> {
     let is_known = |party, look: &Look| {
         arrivals.iter().any(|it| {

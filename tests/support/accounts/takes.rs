@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{At, Broken};
 
-/// Servers' clocks may run faster than those of callers by this share, and are read in steps.
+/// Servers' clocks may run faster than callers' by one part in this many, and have a granularity.
 const DRIFT_SHARE: u32 = 100;
 const STEP: Duration = Duration::from_millis(1);
 
-/// Tokens that a caller was given, for a use that begins between these two moments.
+/// Tokens for a caller, whose use begins between these two moments.
 #[derive(Clone, Debug)]
 pub struct Take {
     pub limit: usize,
@@ -33,7 +33,7 @@ impl Most {
     }
 }
 
-/// No span of time lets more tokens of a limit through than the burst, and those that come back in it.
+/// In no span of time does a limit grant more tokens than the burst and those that come back in it.
 pub(super) fn too_many(takes: &[Take], limit: usize, most: Most) -> Vec<Broken> {
     let mut by_end: Vec<_> = takes.iter().filter(|take| take.limit == limit).collect();
     by_end.sort_by_key(|take| take.to);

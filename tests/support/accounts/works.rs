@@ -1,4 +1,4 @@
-//! Work that one caller at a time may do, and what came of it.
+//! Work for one caller at a time, and its result.
 
 use super::{At, Broken};
 use crate::leases::{self, Lease, Part};
@@ -16,17 +16,17 @@ pub enum Trade {
 #[derive(Clone, Debug)]
 pub struct Work {
     pub trade: Trade,
-    /// Of the job or the request.
+    /// The number of the job or request.
     pub name: usize,
     /// The slot of a job; the fencing token of an attempt.
     pub number: u64,
-    /// Read before the caller asked.
+    /// Read before the call.
     pub begun: At,
     /// Read when the work began.
     pub granted: At,
-    /// Up to here it was under its lease.
+    /// Until this moment it was under its lease.
     pub until: At,
-    /// When the caller had been told that it is finished.
+    /// When the caller had the answer that it is finished.
     pub finished: Option<At>,
 }
 
@@ -56,7 +56,7 @@ impl Lease for Work {
     }
 }
 
-/// The result of a request, as a caller was told of it.
+/// The result of a request, as a caller got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub name: usize,
@@ -73,7 +73,7 @@ fn pairs(what: &'static str, pairs: Vec<(&Work, &Work)>) -> Vec<Broken> {
     pairs.into_iter().map(|(work, other)| (what, format!("{other:?} and {work:?}"))).collect()
 }
 
-/// Runs of one job that run at least once, and attempts at one request, do not overlap.
+/// Runs of one job at least once, and attempts at one request, do not overlap.
 pub(super) fn beside_one_another(works: &[Work]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for trade in [Trade::AtLeastOnce, Trade::Request] {
@@ -84,8 +84,7 @@ pub(super) fn beside_one_another(works: &[Work]) -> Vec<Broken> {
     broken
 }
 
-/// Later runs are of later slots, or of the same one where it may be run again; later attempts have larger
-/// tokens.
+/// Later runs have later slots, or the same slot if it may run again; later attempts have larger tokens.
 pub(super) fn out_of_order(works: &[Work]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for trade in [Trade::Once, Trade::Request] {
@@ -100,7 +99,7 @@ pub(super) fn out_of_order(works: &[Work]) -> Vec<Broken> {
     broken
 }
 
-/// Nobody begins what somebody was told is finished.
+/// Work does not begin after a caller was told that it is finished.
 pub(super) fn repeated(works: &[Work], answers: &[Answer]) -> Vec<Broken> {
     let is_again = |work: &Work| match work.trade {
         Trade::Once => false,
@@ -117,7 +116,7 @@ pub(super) fn repeated(works: &[Work], answers: &[Answer]) -> Vec<Broken> {
     again.map(|work| ("worked on again", format!("{work:?}"))).collect()
 }
 
-/// All are told one result of a request.
+/// All callers of a request get the same result.
 pub(super) fn differing(answers: &[Answer]) -> Vec<Broken> {
     let mut broken = Vec::new();
     for answer in answers {

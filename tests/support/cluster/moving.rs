@@ -1,5 +1,4 @@
-//! Slots that move from one node to another: as an administrator's tool moves them, key by key, or
-//! whole.
+//! Slots that move from one node to another: key by key, as administrators' tools move them, or at once.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use super::super::binary;
 use super::super::server::{ADMIN, has_least_rights};
 use super::{Cluster, POLL};
 
-/// Valkey has replicas acknowledge each slot that moves, before the next.
+/// Valkey has replicas acknowledge each moved slot before the next one.
 const RESHARDED_WITHIN: Duration = Duration::from_secs(100);
 
 impl Cluster {
@@ -33,7 +32,7 @@ impl Cluster {
                 if output.status.success() && !said.contains("[ERR]") {
                     break;
                 }
-                // Nothing else is refused that could be right later.
+                // No other refusal can pass by itself.
                 assert!(said.contains("Nodes don't agree about configuration"), "{said}");
                 tokio::time::sleep(POLL).await;
             }
@@ -42,7 +41,7 @@ impl Cluster {
         moved.expect("slots move");
     }
 
-    /// From now on `from` answers ASK for keys that it lacks, and `to` takes callers with ASKING.
+    /// Makes `from` reply ASK for keys that it lacks, and `to` accept commands after ASKING.
     pub fn begin_migration(&self, slot: u16, from: usize, to: usize) {
         let [source, target] = [from, to].map(|node| &self.nodes[node]);
         let slot = slot.to_string();
@@ -50,7 +49,7 @@ impl Cluster {
         source.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target.id]);
     }
 
-    /// Moves the slot's keys; gives how many.
+    /// Moves the slot's keys; returns how many.
     pub fn migrate_keys(&self, slot: u16, from: usize, to: usize) -> usize {
         let slot = slot.to_string();
         let mut client = self[from].client();
@@ -69,7 +68,7 @@ impl Cluster {
         }
     }
 
-    /// Moves one key; whether it was there.
+    /// Moves one key; returns whether it existed.
     pub fn migrate_key(&self, key: &str, from: usize, to: usize) -> bool {
         let port = self[to].port().to_string();
         let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
@@ -77,12 +76,12 @@ impl Cluster {
             migrate.extend(["AUTH2", ADMIN, ADMIN]);
         }
         let answer = self[from].client().text(&migrate);
-        // A key can expire in between.
+        // The key may have expired meanwhile.
         assert!(answer == "OK" || answer == "NOKEY", "{answer}");
         answer == "OK"
     }
 
-    /// Makes `to` the slot's master, and says so to all masters.
+    /// Makes `to` the slot's master, at all masters.
     pub fn end_migration(&self, slot: u16, from: usize, to: usize) {
         let id = &self.nodes[to].id;
         let others = (0..self.nodes.len()).filter(|other| ![from, to].contains(other));
@@ -93,8 +92,8 @@ impl Cluster {
         }
     }
 
-    /// Moves the slot whole, as the servers do it by themselves since Redis 8.4 and Valkey 9: its keys
-    /// follow as a replica's would, and then it changes hands at once.
+    /// Moves the slot by the servers' own command of Redis 8.4 and Valkey 9: its keys are copied as to a replica, and
+    /// then the slot changes its master at once.
     pub async fn migrate_atomically(&self, slot: u16, from: usize, to: usize) {
         let slot_text = slot.to_string();
         let (asked, command) = if binary::is_redis() {

@@ -1,4 +1,4 @@
-//! One node of a cluster, what it says of the others, and how many clusters there may be.
+//! One node of a Cluster, its view of the others, and a limit on the number of Clusters.
 
 use std::ops::RangeInclusive;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,23 +6,22 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use super::super::server::Builder;
 use super::super::{RedisServer, binary, ports};
 
-/// How long a node must be silent to be taken for dead.
+/// Time of silence after which a node counts as dead.
 const NODE_TIMEOUT_MS: &str = "1500";
-/// By how much the port of the nodes among themselves is higher, where it cannot be chosen.
+/// The Cluster bus's port minus the node's, where it cannot be chosen.
 const BUS_PORT_OFFSET: u16 = 10_000;
-/// Maximum clusters at a time in one test program: with more, on a few cores, nodes that are only
-/// slow are taken for dead.
+/// Maximum Clusters at a time in one test program: with more, on a few cores, slow nodes would count as dead.
 const AT_A_TIME: usize = 2;
 
 pub(super) struct Node {
     pub(super) server: RedisServer,
     pub(super) bus_port: u16,
     pub(super) id: String,
-    /// Neither killed nor stopped.
+    /// Whether it runs, neither killed nor stopped.
     pub(super) answers: bool,
 }
 
-/// One of a few that may run.
+/// The right to run one of these Clusters.
 pub(super) struct Turn;
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -44,7 +43,7 @@ impl Drop for Turn {
     }
 }
 
-/// What one node says of one node.
+/// One node's line about a node.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) id: String,
@@ -55,7 +54,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// "id address flags master ping pong epoch link slot...", as `CLUSTER NODES` has it.
+    /// Reads "id address flags master ping pong epoch link slot...", of `CLUSTER NODES`.
     fn parse(line: &str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
         let range = |word: &&str| {
@@ -93,7 +92,7 @@ impl Node {
         ]
         .map(str::to_owned);
         let mut builder = arguments.iter().fold(builder.clone(), Builder::arg);
-        // Of our own choice, so that it is as safe over a restart as the port is.
+        // A chosen bus port stays free over a restart, like the node's own.
         let bus_port = binary::is_seven().then(ports::free);
         if let Some(port) = bus_port {
             builder = builder.arg("--cluster-port").arg(port.to_string());
@@ -109,7 +108,7 @@ impl Node {
         assert_eq!(self.server.cli_text(command), "OK", "{command:?}");
     }
 
-    /// Takes all slots from the first to the last.
+    /// Assigns it all slots from the first to the last.
     pub(super) fn own(&self, first: u16, last: u16) {
         self.server.own_slots(first..=last);
     }

@@ -1,4 +1,4 @@
-//! One direction of a [`FaultProxy`](super::FaultProxy): what happens to the bytes that go that way.
+//! One direction of a [`FaultProxy`](super::FaultProxy), and the faults of its bytes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,26 +13,26 @@ mod replies;
 pub use replies::Harm;
 use replies::Replies;
 
-/// How much one read takes in, and how many reads may wait for delivery: a delayed direction holds
-/// this much before it stops reading.
+/// Bytes of one read, and maximum reads that wait for delivery: so much a delayed direction holds before it stops
+/// reading.
 const CHUNK_BYTES: usize = 16 * 1024;
 const CHUNKS_HELD: usize = 64;
 
-/// Between the pieces of a dribble, so that the receiver sees pieces and not their sum.
+/// Pause between the pieces of a dribble, so that the receiver reads them separately.
 const DRIBBLE_GAP: Duration = Duration::from_millis(1);
 
-/// What happens to bytes. Holds for open connections and for new ones, until it is set again.
+/// A fault, for open and for new connections, until another is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// They go through.
+    /// None.
     Pass,
-    /// Each chunk arrives so much later; chunks follow one another as closely as they came.
+    /// Each chunk is delivered this much later, with the same gaps.
     Delay(Duration),
-    /// They arrive in pieces of this number of bytes.
+    /// Bytes are delivered in pieces of this size.
     Dribble(usize),
-    /// They are read and thrown away, and so is the end of the stream; the connection stays open.
+    /// Bytes are read and dropped, and so is the end of the stream; the connection stays open.
     Blackhole,
-    /// They are not read, so the sender's buffers fill up. Nothing is lost.
+    /// Bytes are not read, so the sender's buffers fill up. Nothing is lost.
     Stall,
 }
 
@@ -47,17 +47,17 @@ struct State {
     fault: Fault,
     /// Counts calls of [`Lane::half_close`].
     half_closes: u64,
-    /// How many bytes may still be delivered before the reset.
+    /// Bytes still to deliver before the reset.
     reset_after: Option<usize>,
     duplicate_next: bool,
     lose_next: bool,
-    /// New connections carry replies one by one.
+    /// Whether new connections carry whole replies.
     knows_replies: bool,
-    /// What becomes of the reply that comes behind this number of others, on whichever connections they come.
+    /// A fault of the reply after this number of others, on any connection.
     harm: Option<(usize, Harm)>,
-    /// How many connections were opened so far.
+    /// Number of connections so far.
     opened: u64,
-    /// Of connections opened before this one nothing is delivered.
+    /// Connections before this one deliver nothing.
     detained_before: u64,
 }
 
@@ -99,53 +99,53 @@ impl Lane {
         self.state.send_modify(|state| state.half_closes += 1);
     }
 
-    /// Delivers this number of bytes more and then resets that connection on both sides. Serves once.
+    /// Resets the connection that delivers after this number of bytes more, on both sides; once.
     pub fn reset_after(&self, bytes: usize) {
         self.state.send_modify(|state| state.reset_after = Some(bytes));
     }
 
-    /// Delivers the next chunk twice. TCP never does this: it stands for a peer that answers twice.
+    /// Delivers the next chunk twice, which TCP never does: a peer that replies twice.
     pub fn duplicate_next_chunk(&self) {
         self.state.send_modify(|state| state.duplicate_next = true);
     }
 
-    /// Throws the next chunk away, which holds one reply where one is waited for.
+    /// Drops the next chunk, which is one reply if only one is waited for.
     pub fn lose_next_chunk(&self) {
         self.state.send_modify(|state| state.lose_next = true);
     }
 
-    /// Connections that open from here on carry replies, and each of them whole.
+    /// Makes connections from here on carry whole replies.
     pub fn know_replies(&self) {
         self.state.send_modify(|state| state.knows_replies = true);
     }
 
-    /// Does harm to the next reply, on whichever connection it comes that knows replies.
+    /// Injects a fault into the next reply of a connection with whole replies.
     pub fn harm_next_reply(&self, harm: Harm) {
         self.harm_reply(0, harm);
     }
 
-    /// The same to the reply behind this number of others.
+    /// The same for the reply after this number of others.
     pub fn harm_reply(&self, number: usize, harm: Harm) {
         self.state.send_modify(|state| state.harm = Some((number, harm)));
     }
 
-    /// Whether harm is still to be done.
+    /// Whether such a fault is still to come.
     pub fn has_harm(&self) -> bool {
         self.state.borrow().harm.is_some()
     }
 
-    /// Holds back what comes on the connections that are open now, also once their sender has closed
-    /// them; new connections are not held up.
+    /// Holds back all bytes on the connections that are open now, also after their sender has closed them; new
+    /// connections are not affected.
     pub fn detain(&self) {
         self.state.send_modify(|state| state.detained_before = state.opened);
     }
 
-    /// Delivers what was held back.
+    /// Delivers the bytes that were held back.
     pub fn let_go(&self) {
         self.state.send_modify(|state| state.detained_before = 0);
     }
 
-    /// How many bytes were delivered so far.
+    /// Number of bytes delivered so far.
     pub fn delivered_bytes(&self) -> u64 {
         *self.delivered_bytes.borrow()
     }
@@ -156,7 +156,7 @@ impl Lane {
         delivered.wait_for(|now| *now >= bytes).await.expect("the sender is ours");
     }
 
-    /// What a connection that opens now has to know of the past.
+    /// The state of the past that a new connection needs.
     pub(super) fn mark(&self) -> Mark {
         let mut number = 0;
         self.state.send_modify(|state| {
@@ -166,7 +166,7 @@ impl Lane {
         Mark { half_closes: self.state.borrow().half_closes, number }
     }
 
-    /// Carries bytes until the end of the stream; an error means that the connection is to be reset.
+    /// Copies bytes to the end of the stream; an error means that the connection is to be reset.
     pub(super) async fn pump(
         &self,
         from: &TcpStream,
@@ -201,7 +201,7 @@ impl Lane {
             };
             let chunk = Chunk { bytes, arrived: Instant::now() };
             if held.send(chunk).await.is_err() {
-                // The direction was half-closed: there is nobody to deliver to.
+                // The direction was half-closed.
                 return Ok(());
             }
         }
@@ -240,12 +240,12 @@ impl Lane {
             () = until(&mut state, |state| state.half_closes != mark.half_closes) => {}
             outcome = deliver_all => outcome?,
         }
-        // An error means that the receiver is gone already.
+        // An error means that the receiver has closed.
         shutdown(to, Shutdown::Write).ok();
         Ok(())
     }
 
-    /// Delivers one chunk as the fault of the moment says, also when that changes meanwhile.
+    /// Delivers one chunk under the present fault, which may change meanwhile.
     async fn deliver(&self, chunk: Chunk, to: &TcpStream) -> io::Result<()> {
         let mut state = self.state.subscribe();
         let mut left = VecDeque::from(chunk.bytes);
@@ -304,8 +304,8 @@ impl Lane {
     }
 }
 
-/// `TcpStream` can't be written through a shared reference in one call, and its owned halves send a
-/// FIN when dropped, which would spoil a reset.
+/// `TcpStream` cannot be written through a shared reference in one call, and its owned halves send a FIN when dropped,
+/// which would spoil a reset.
 async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         to.writable().await?;
@@ -322,8 +322,8 @@ async fn until(state: &mut watch::Receiver<State>, condition: impl Fn(&State) ->
     state.wait_for(condition).await.expect("the lane outlives its pumps");
 }
 
-/// Makes the coming close a reset.
+/// Makes the next close a reset.
 pub fn arm_reset(stream: &TcpStream) {
-    // An error means that the connection is gone already.
+    // An error means that the connection has ended.
     set_socket_linger(stream, Some(Duration::ZERO)).ok();
 }

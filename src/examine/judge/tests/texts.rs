@@ -1,4 +1,4 @@
-//! What the doctor finds, side by side in `tests/texts/doctor.txt`.
+//! The doctor's findings, side by side in `tests/texts/doctor.txt`.
 
 use super::*;
 use crate::examine::facts::ClockReading;
@@ -19,13 +19,13 @@ const STRICT: Standard = Standard { strict: true, ..STANDARD };
 
 type Change = fn(&mut Facts);
 
-/// Commands that the server does not have.
+/// Commands that the server lacks.
 fn lacking(commands: &[&str]) -> Vec<Tried> {
     let missing = |name: &&str| tried(TrialOutcome::Missing((*name).to_owned()));
     commands.iter().map(missing).collect()
 }
 
-/// Each with what it is held against.
+/// Each with its standard.
 const CASES: [(Standard, Change); 55] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),

@@ -17,7 +17,7 @@ fn sentinels_that_disagree_are_warned_of_and_the_newest_is_believed() {
     assert!(agreement(&split).reason.contains("1 of 3 Sentinels name b:1"));
 }
 
-/// A quorum may be below the majority, which a failover takes anyway.
+/// The quorum may be below the majority, which a failover needs anyway.
 #[test]
 fn a_failover_takes_the_quorum_and_a_majority() {
     let is_stuck = |quorum, known, up| stuck("m", quorum, known, up).is_some();

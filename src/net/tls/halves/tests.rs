@@ -1,4 +1,4 @@
-//! The halves against a peer that reads when it is told to.
+//! The halves against a peer that reads on command.
 
 use std::io::{Read, Write};
 use std::net::TcpStream as PlainStream;
@@ -17,7 +17,7 @@ use crate::support::{Authority, STUCK, ports, soon};
 
 type Peer = StreamOwned<ServerConnection, PlainStream>;
 
-/// What the peer is to do, on a thread of its own.
+/// Actions for the peer, on a thread of its own.
 struct Remote(mpsc::Sender<Act>);
 
 type Act = Box<dyn FnOnce(&mut Peer) + Send>;
@@ -27,7 +27,7 @@ impl Remote {
         self.0.send(Box::new(act)).unwrap();
     }
 
-    /// What `act` gives, once the peer has done it.
+    /// The result of `act`, once the peer has run it.
     async fn asked<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Peer) -> T + Send + 'static,
@@ -52,12 +52,12 @@ fn server_config(versions: &[&'static rustls::SupportedProtocolVersion]) -> (Ser
         .with_single_cert(chain, key)
         .unwrap();
     config.send_half_rtt_data = true;
-    // So that nothing comes after the handshake that the test did not send.
+    // So that after the handshake only the test's bytes come.
     config.send_tls13_tickets = 0;
     (config, Tls::new().ca_pem(authority.pem()))
 }
 
-/// The same, which asks clients for a certificate of a CA that nobody has.
+/// The same server, which requires a certificate of a CA that no client has.
 fn wants_certificates(config: ServerConfig) -> ServerConfig {
     let provider = Arc::clone(config.crypto_provider());
     let mut roots = rustls::RootCertStore::empty();
@@ -71,7 +71,7 @@ fn wants_certificates(config: ServerConfig) -> ServerConfig {
         .with_cert_resolver(config.cert_resolver)
 }
 
-/// Says this as early as may be, in one write with the peer's part of the handshake if it can.
+/// Sends this as early as possible, in one write with the peer's part of the handshake if it can.
 fn greet(peer: &mut Peer, greeting: &[u8]) {
     while !peer.conn.wants_write() {
         peer.conn.read_tls(&mut peer.sock).unwrap();
@@ -81,7 +81,7 @@ fn greet(peer: &mut Peer, greeting: &[u8]) {
     peer.flush().unwrap();
 }
 
-/// A connection, and its peer; the kernel holds little between them.
+/// A connection and its peer, with small kernel buffers between them.
 async fn pair_of(
     versions: &[&'static rustls::SupportedProtocolVersion],
     greeting: &'static [u8],
@@ -142,8 +142,7 @@ async fn what_is_written_arrives_and_so_does_what_is_answered() {
     }
 }
 
-/// In TLS 1.3 the server may speak before it has read a byte, and its words come with the rest of
-/// the handshake.
+/// In TLS 1.3 the server may send data before it has read a byte, together with the rest of the handshake.
 #[tokio::test]
 async fn what_came_with_the_handshake_is_read_first() {
     let (mut reader, _writer, _remote) = pair_of(&[&rustls::version::TLS13], b"hello").await;
@@ -158,7 +157,7 @@ async fn a_slow_peer_gets_every_byte_once_and_in_order() {
     let all = pattern(3_000_000);
     let (length, expected) = (all.len(), all.clone());
     let (blocked, waiting) = tokio::sync::oneshot::channel::<()>();
-    // It begins once the writer has been blocked, and then takes odd pieces.
+    // It begins once the writer was blocked, and then reads odd sizes.
     remote.then(move |peer| {
         waiting.blocking_recv().unwrap();
         let mut got = Vec::new();
@@ -173,7 +172,7 @@ async fn a_slow_peer_gets_every_byte_once_and_in_order() {
     });
     let (mut sent, mut blocked, mut blocks) = (0, Some(blocked), 0);
     while sent < all.len() {
-        // What is offered again may have grown.
+        // The bytes offered again may have more behind them.
         let end = all.len().min(sent + 100_000 + blocks % 1000);
         match writer.try_write(&all[sent..end]) {
             Ok(written) => {
@@ -253,7 +252,7 @@ async fn bytes_that_are_no_record_are_an_error_after_what_was_good() {
     assert!(TlsFault::inside(&error).is_some(), "{error}");
 }
 
-/// In TLS 1.3 a client believes to be done before the server has looked at its certificate.
+/// In TLS 1.3 a client's handshake ends before the server has checked the client's certificate.
 #[tokio::test]
 async fn a_writer_that_is_hung_up_on_says_what_the_server_said_before() {
     let (config, tls) = server_config(&[&rustls::version::TLS13]);
@@ -273,7 +272,7 @@ async fn a_writer_that_is_hung_up_on_says_what_the_server_said_before() {
                 break;
             }
         }
-        // What is not read makes the end a reset.
+        // Unread bytes make the end a reset.
         waiting.recv().unwrap();
     });
     let client = tls.client().unwrap();

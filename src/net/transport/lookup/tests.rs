@@ -8,7 +8,7 @@ use crate::support::{eventually, soon};
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static IS_OVER: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// A resolver that answers once it is let.
+/// A resolver that answers once it is released.
 fn hang(_: &str) -> io::Result<Vec<SocketAddr>> {
     CALLS.fetch_add(1, Ordering::SeqCst);
     let (is_over, told) = &IS_OVER;
@@ -26,7 +26,7 @@ async fn a_resolver_that_hangs_has_one_thread_and_all_that_wait_have_its_answer(
     let under_way = || {
         let under_way = lock(&UNDER_WAY);
         let (_, lookup) = under_way.iter().find(|(name, _)| name == "hangs.invalid").unwrap();
-        // Beside the one that is asked here.
+        // Without the handle of this call.
         (Arc::strong_count(lookup) - 1, lock(lookup).waiting.len())
     };
     eventually("both wait", || matches!(under_way(), (2, 2..))).await;
@@ -46,7 +46,7 @@ async fn an_answer_has_the_port_that_was_asked_for() {
     assert!(!addresses.is_empty() && addresses.iter().all(|address| address.port() == 7));
 }
 
-/// Servers at several ports of one host do not take the place of one another.
+/// Servers at several ports of one host do not replace one another.
 #[test]
 fn the_address_that_has_served_is_known_for_each_port() {
     let of = |port| [1, 2].map(|last| SocketAddr::from(([10, 0, 0, last], port)));

@@ -1,22 +1,22 @@
-//! Replies, one by one: each can be lost, repeated or joined by another on its way.
+//! Replies, one by one: each can be lost, repeated or preceded by another.
 
 use bytes::BytesMut;
 use leasehold_resp::{Decoder, Limits, encode_frame};
 
-/// What becomes of one reply. Pushes are none.
+/// A fault of one reply, not counting pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// It does not come.
+    /// The reply is dropped.
     Lost,
-    /// It comes twice.
+    /// The reply is delivered twice.
     Twice,
-    /// This comes before it: a whole frame, as it is spelt.
+    /// This frame, in RESP, is delivered before it.
     Stray(&'static [u8]),
-    /// It does not come, nor any after it on its connection: pushes come in their places.
+    /// It and all later replies on its connection are replaced by pushes.
     OnlyPushes,
 }
 
-/// In the place of a reply that does not come.
+/// The push that replaces a reply.
 const PUSH: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$7\r\nnothing\r\n";
 
 /// The replies on one connection, whole or in parts.
@@ -34,7 +34,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// What comes in the place of these bytes. A part of a frame is kept until the rest has come.
+    /// The bytes to deliver for these. A part of a frame is kept until the rest has come.
     pub(super) fn pass(&mut self, bytes: &[u8], mut harm: impl FnMut() -> Option<Harm>) -> Vec<u8> {
         self.received.extend_from_slice(bytes);
         let mut passed = BytesMut::new();
