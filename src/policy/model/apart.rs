@@ -155,8 +155,8 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// Where a node that got a message sends it; [`Outcome::Done`] if the node serves it. The node
-    /// has `has` of the message's `keys` keys.
+    /// A node's redirect for a message; [`Outcome::Done`] if the node serves it. It has `has` of the
+    /// message's `keys` keys.
     fn route(slot: Slot, node: usize, is_asking: bool, has: usize, keys: usize) -> Outcome {
         let imports = matches!(slot, Slot::Moving | Slot::HalfCalledOff);
         match (slot, node) {

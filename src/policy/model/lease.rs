@@ -13,7 +13,7 @@ pub(super) struct Leases<const N: usize> {
     pub(super) bounds: Bounds,
     pub(super) mutant: Mutant,
     conditions: Conditions,
-    /// By age of T1: the end of a lease that was requested then.
+    /// By age of T1: the end of a lease that was requested then, and whether it is still held.
     ends_at: Vec<Moment>,
     is_valid: Vec<bool>,
     /// By the number of servers that granted, and by age of T1: whether that is a lease.

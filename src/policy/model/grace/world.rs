@@ -137,9 +137,9 @@ pub(super) struct Client {
 pub(in super::super) struct World {
     pub(super) now: u8,
     pub(super) primary: usize,
-    /// When the server's present role began.
+    /// When the present primary became one.
     pub(super) changed: u8,
-    /// When the first client found it in this role.
+    /// When the first client found it a primary.
     pub(super) begun: Option<u8>,
     pub(super) promotions: u8,
     pub(super) restarts: u8,

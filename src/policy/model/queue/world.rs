@@ -1,4 +1,4 @@
-//! The state of the search of hand-over: processes, messages, and faults that are left.
+//! The state of the search of hand-over: processes, messages, and faults that may still come.
 
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(in super::super) struct Bounds {
     pub(in super::super) faults: Faults,
 }
 
-/// The faults that are left.
+/// The faults that may still come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in super::super) struct Faults {
     /// Commands, answers and pushes that are lost.
