@@ -4,13 +4,14 @@
 //! interrupted migration stays so until it is mended. A command of one key is always served: by the server that the slot
 //! moves from while it has the key, and then by the other one, to which the first redirects (`ASK`).
 //!
-//! An acquire has three pieces then: one takes the lock, one mints a token by its counter, and one extends the lock. Only
-//! the last reply issues the token. It proves that the owner had the lock without a gap, because no owner is granted a
-//! lock twice; so the token was minted after those of all earlier holders, and before those of all later ones, as with
-//! one script for both keys. The model `policy/model/apart.rs` checks this.
+//! An acquire has three pieces then: one takes the lock, one mints a token by its counter, and one extends the lock.
+//! Only the last reply issues the token. It proves that the owner had the lock without a gap, because no owner is
+//! granted a lock twice; so the token was minted after those of all earlier holders, and before those of all later
+//! ones, as with one script for both keys. The model `policy/model/apart.rs` checks this.
 //!
-//! The counters of several locks vote, as several servers do: each accepts the proposed token, or names the last one that
-//! it has accepted, and then a larger one is proposed. So one token is above all that were issued for any of the locks.
+//! The counters of several locks vote, as several servers do: each accepts the proposed token, or names the last one
+//! that it has accepted, and then a larger one is proposed. So one token is above all that were issued for any of the
+//! locks.
 //!
 //! The queue is not used meanwhile: waiters poll.
 

@@ -8,7 +8,7 @@
 //!
 //! If scripts may not call a command that the queue needs, such as `TIME`, the first polls instead.
 //!
-//! Of several servers one has the queue, the same for all processes. Its push gives an owner the turn to ask all servers.
+//! Of several servers one has the queue, the same for all processes. Its push is an owner's turn to ask all servers.
 
 use std::time::Duration;
 
