@@ -226,8 +226,8 @@ impl Questions {
         self.resting.insert(held, at);
     }
 
-    /// Whether this owner's key stays for a rest: it gets another TTL than before, or is released. A rest may be as long
-    /// as that TTL.
+    /// Whether this owner's key stays for a rest: it gets another TTL than before, or is released. A rest may be as
+    /// long as that TTL.
     pub(crate) fn is_rest(&self, held: &Held, ttl: &[u8], asked: At) -> bool {
         self.lives.get(held).is_some_and(|life| *life != ttl)
             || self.resting.get(held).is_some_and(|at| *at <= asked)
@@ -323,8 +323,8 @@ impl Questions {
         self.releases.get(held).copied()
     }
 
-    /// When the latest command on which a lease can rest was written: a quorum granted it, or later
-    /// ones.
+    /// The latest time from which a lease can count: the `quorum`th latest of the times at which granted
+    /// commands were written.
     pub(crate) fn asked_by(&self, grant: &Grant, quorum: usize) -> Option<Moment> {
         let owners = self.owners.get(grant)?.iter();
         let of_owner = |owner: &Vec<u8>| {

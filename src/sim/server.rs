@@ -1,4 +1,4 @@
-//! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
+//! A simulated server: a keyspace, a wall clock of its own, and its clients' sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use leasehold_resp::Frame;
 use super::keyspace::{Keyspace, Touch, error, run_id};
 use super::lua::{self, Script};
 
-/// What Redis 7.0.15 says of itself, as far as a client looks.
+/// The INFO of Redis 7.0.15, as far as clients read it.
 const INFO: &str = include_str!("info.txt");
-/// How long servers have run when a simulation begins: no restart quarantine minds them.
+/// How long servers have run when a simulation begins: too long for a restart quarantine.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
 /// How long an entry in a queue lives, in milliseconds.
@@ -26,44 +26,44 @@ const NOT_OPTED_IN: &str = "ERR CLIENT CACHING can be called only when the clien
 pub(crate) struct Server {
     number: usize,
     keyspace: Keyspace,
-    /// A wall clock that is right, in microseconds, and what it showed when this was made.
+    /// A right wall clock, in microseconds, and its time when this server was made.
     true_wall: fn() -> i64,
     made_at: i64,
     drift_ppm: i64,
     wall_ahead_micros: i64,
-    /// By its own wall clock.
+    /// When it started, by its own wall clock.
     started_at: i64,
     pub(crate) run: u64,
     promoted: u64,
     scripts: BTreeMap<Bytes, Script>,
-    /// The sessions that have read a key and are to be told when it changes.
+    /// For each key, the sessions that track it.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
-    /// It refuses scripts.
+    /// Whether it refuses scripts.
     pub(crate) is_busy: bool,
-    /// It compares and deletes without a script.
+    /// Whether it compares and deletes without a script.
     deletes_if_equal: bool,
-    /// It does not run; whether it will remember when it starts.
+    /// Set while it does not run: whether it will start with its memory.
     down: Option<bool>,
-    /// When it lost all that it knew, in true time since it was made.
+    /// When it lost its memory, in true time since it was made.
     #[cfg(test)]
     pub(crate) forgot_at: Option<Duration>,
-    /// What it had at some moment, if that was kept, and whether it begins with that when it starts.
+    /// The saved state, if any, and whether it starts with that.
     #[cfg(test)]
     saved: Option<Keyspace>,
     #[cfg(test)]
     begins_older: bool,
 }
 
-/// What a server keeps of a connection.
+/// A server's state of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
-    /// Of keys that it reads, those alone are tracked that a command behind `CLIENT CACHING YES` reads.
+    /// Whether only keys are tracked that a command after `CLIENT CACHING YES` reads.
     opts_in: bool,
     is_caching: bool,
-    /// The lock that it took last without a script, and its owner.
+    /// The lock that the session took last without a script, and its owner.
     #[cfg(test)]
     pub(crate) taken: Option<(Bytes, Bytes)>,
 }
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// `CLIENT`: of names and the like nothing is kept.
+    /// `CLIENT`; names and the like are ignored.
     fn client(&mut self, what: &[u8], words: &[Bytes]) -> Frame {
         let has = |word: &str| words.iter().any(|it| it.eq_ignore_ascii_case(word.as_bytes()));
         if what.eq_ignore_ascii_case(b"TRACKING") {
@@ -94,13 +94,13 @@ impl Session {
         Frame::Simple("OK".into())
     }
 
-    /// Whether it is told when the keys change that it reads now.
+    /// Whether the keys that the session reads now are tracked.
     fn follows(&self) -> bool {
         self.is_tracking && (self.is_caching || !self.opts_in)
     }
 }
 
-/// A push, and the connection that it is for.
+/// A push, and its connection.
 pub(crate) type Told = (u64, Frame);
 
 /// The key that changed; none for all keys.
@@ -143,7 +143,7 @@ impl Server {
         server
     }
 
-    /// Its wall clock, in microseconds.
+    /// The server's wall clock, in microseconds.
     pub(crate) fn wall(&self) -> i64 {
         let now = (self.true_wall)();
         let span = now - self.made_at;
@@ -160,7 +160,7 @@ impl Server {
         self.down = Some(remembers);
     }
 
-    /// Starts, if it is down; whether it was.
+    /// Starts the server, if it is down; returns whether it was.
     pub(crate) fn start(&mut self) -> bool {
         let Some(remembers) = self.down.take() else { return false };
         self.run += 1;
@@ -199,13 +199,13 @@ impl Server {
         self.keyspace.peek(key)
     }
 
-    /// Whether there is anything under a key now, without touching it.
+    /// Whether a key exists now, without touching it.
     pub(crate) fn has(&mut self, key: &[u8]) -> bool {
         self.catch_up();
         self.keyspace.has(key)
     }
 
-    /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
+    /// Deletes expired keys; returns the pushes, and the time until the next tracked key ends.
     pub(crate) fn expire(&mut self) -> (Vec<Told>, Option<Duration>) {
         self.catch_up();
         self.keyspace.expire_all();
@@ -295,7 +295,7 @@ impl Server {
         };
         let Some(section) = INFO.split("# ").find(is_it) else { return String::new() };
         let run_id = run_id(self.number, self.run);
-        // The difference of whole seconds, which may be a second too many.
+        // The difference of whole seconds may be a second too long.
         let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
         let lines = section.lines().map(|line| match line.split_once(':') {
             Some(("run_id", _)) => format!("run_id:{run_id}\r\n"),
@@ -307,7 +307,7 @@ impl Server {
         ["# "].into_iter().map(str::to_owned).chain(lines).collect()
     }
 
-    /// The sessions that are to be told of what was touched; the session that did it is not told of its own.
+    /// The pushes for the keys that were touched; a session gets none for its own changes.
     fn tell(&mut self, by: Option<&Session>) -> Vec<Told> {
         let message = |(link, channel, text)| {
             let words = [Bytes::from_static(b"message"), channel, text];
@@ -337,11 +337,11 @@ impl Server {
     }
 }
 
-/// What a server has of a lock.
+/// A server's state of a lock.
 #[cfg(test)]
 pub(crate) struct Look {
     pub(crate) value: Option<Bytes>,
-    /// Its owner, or all owners of shares.
+    /// The lock's owner, or all owners of shares.
     pub(crate) holders: Vec<Bytes>,
     /// The shares that last, each with its end.
     pub(crate) shares: Vec<(Bytes, i64)>,
@@ -358,7 +358,7 @@ impl Look {
             true => keyspace.peek_lasting(&[b"{", &lock[..], b"}:shares"].concat()),
             false => Vec::new(),
         };
-        // Behind the first share of an owner stand the others, each with a number.
+        // An owner's first member is followed by others, each with a number.
         let firsts = shares.iter().map(|(share, _)| share).filter(|share| !share.contains(&b'#'));
         let owner = value.as_ref().filter(|_| !is_shared);
         let owner =
@@ -368,16 +368,16 @@ impl Look {
     }
 }
 
-/// What a simulation does to it, and sees of it.
+/// A simulation's access to the server.
 #[cfg(test)]
 impl Server {
-    /// What it has of locks now.
+    /// The server's present state of locks.
     pub(crate) fn look(&mut self, locks: &[&Bytes]) -> Vec<Look> {
         self.catch_up();
         locks.iter().map(|lock| Look::of(&self.keyspace, lock)).collect()
     }
 
-    /// Keeps what it has now, for a time to come.
+    /// Saves the present state.
     pub(crate) fn save(&mut self) {
         self.saved = Some(self.keyspace.clone());
     }
@@ -386,7 +386,7 @@ impl Server {
         self.saved.is_some()
     }
 
-    /// When it starts next without its memory, it begins with what was kept, and not with nothing.
+    /// When the server starts next without its memory, it begins with the saved state, and not empty.
     pub(crate) fn will_begin_older(&mut self) {
         self.begins_older = true;
     }
@@ -405,7 +405,7 @@ impl Server {
         self.keyspace.is_replica
     }
 
-    /// It becomes a replica, and has what its master has: what was kept, or nothing. Its connections stay.
+    /// Makes the server a replica with its master's data: the saved state, or nothing. Its connections stay.
     pub(crate) fn demote(&mut self, has_saved: bool) -> Vec<Told> {
         self.keyspace.is_replica = true;
         let nothing = Keyspace::default();
@@ -419,7 +419,7 @@ impl Server {
         self.keyspace.is_replica = false;
     }
 
-    /// Another server has its place, which has run for long.
+    /// Replaces the server by another, which has run for long.
     pub(crate) fn is_another(&mut self) {
         self.run += 1;
         self.started_at = self.wall() - UPTIME_MICROS;
@@ -429,7 +429,7 @@ impl Server {
         self.wall_ahead_micros += micros;
     }
 
-    /// Its wall clock is so far behind.
+    /// How far its wall clock is behind.
     pub(crate) fn is_behind_by(&self) -> Duration {
         let micros = (self.true_wall)() - self.wall();
         Duration::from_micros(u64::try_from(micros).unwrap_or(0))
@@ -443,14 +443,14 @@ impl Server {
         self.scripts.contains_key(digest)
     }
 
-    /// The numbers under keys; 0 where there is none.
+    /// The numbers in keys; 0 for a missing key.
     pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
         self.catch_up();
         let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
         keys.iter().map(|key| self.keyspace.peek(key).and_then(number).unwrap_or(0)).collect()
     }
 
-    /// Entries of waiters that have died stand before all that wait for a lock; the first of them may be none at all.
+    /// Puts entries of dead waiters before all waiters for a lock; the first of them may be invalid.
     #[cfg(test)]
     pub(crate) fn put_dead_waiters(&mut self, lock: &str, dead: i64, has_garbage: bool) {
         self.catch_up();
@@ -482,7 +482,7 @@ impl Server {
         self.keyspace.take_touched();
     }
 
-    /// A lock's counter is far ahead of all clocks: tokens follow it one by one.
+    /// Sets a lock's counter far ahead of all clocks: tokens then follow it one by one.
     #[cfg(test)]
     pub(crate) fn put_counter(&mut self, lock: &str, counter: u64) {
         self.catch_up();
@@ -491,7 +491,7 @@ impl Server {
         self.keyspace.take_touched();
     }
 
-    /// Tells the first in the queue of a lock that the lock is its.
+    /// Forges a push of the lock to the first in its queue.
     #[cfg(test)]
     pub(crate) fn forge_push(&mut self, lock: &str, token: &str) -> Vec<Told> {
         self.catch_up();
@@ -512,7 +512,7 @@ impl Server {
         reply.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
-    /// The first that waits for a lock, is not late, and is heard: the owner.
+    /// The owner of the first living waiter for a lock that has a subscriber.
     #[cfg(test)]
     pub(crate) fn next_waiter(&mut self, lock: &[u8]) -> Option<String> {
         self.catch_up();
