@@ -191,7 +191,7 @@ impl Plan {
             self.faults.retain(|fault| !OF_CLOCKS.contains(fault));
         }
         self.faults.extend(SETBACKS.into_iter().filter(|_| prng.percent(60)));
-        // Tokens are passed on only for a known name whose lock is free.
+        // Few names, and one task, so that a client often takes a free lock whose name it knows.
         if prng.percent(60) {
             (self.names, self.tasks) = (3, 1);
             (self.has_shares, self.has_family) = (false, false);
