@@ -144,8 +144,8 @@ impl RetryState {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Takes over, from the request before it in the line, since when servers have failed, but not from before this one
-    /// began.
+    /// Takes over the time since which servers have failed from the request before it in the line, but not from before
+    /// this one began.
     pub(crate) fn goes_on_from(&mut self, first: &Self) {
         self.failing_since = first.failing_since.map(|since| since.max(self.began_at));
     }

@@ -4,7 +4,7 @@
 //! An attempt first asks for both keys at once. Where a node answers TRYAGAIN, it takes the lock,
 //! then has the counter mint a token, then confirms that the lock is still its own: three commands
 //! of one key each. Each goes to the slot's owner, and from there to where `ASK` or `MOVED` send it,
-//! with any delay in between. An attempt may stop anywhere; its messages arrive all the same.
+//! with any delay in between. An attempt may stop anywhere; its messages arrive anyway.
 //!
 //! Two failures are beyond the promise, with a test of each; they befall every command of a
 //! Cluster. An operator that calls a migration off while the importing node has keys of the slot loses these

@@ -150,7 +150,7 @@ impl<const N: usize> Leases<N> {
         let attempt = Self::current(world, c);
         let is_valid = self.holds(world, c);
         match client.phase {
-            // Where the owner of a second attempt is in question, that attempt is a successor.
+            // With the mutant of a reused successor's owner, a second attempt is always a successor.
             Phase::Idle if self.mutant.reuses_heir && client.attempts == 1 => {}
             Phase::Idle if client.attempts < self.bounds.attempts[c] => {
                 found.push((Step::Ask(c), self.ask(*world, c)));
