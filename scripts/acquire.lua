@@ -6,7 +6,7 @@
 --           'vote' if it is one of several, and the owner has to propose again;
 --           'outbid' as 'vote', for a proposal that comes from servers' counters or clocks;
 --           each followed by ' on' if the lock goes on within a process: then tokens are set aside;
---         5 'take' to take free locks; 'turn' to take them unless waiters with a connection wait; 'look'
+--         5 'take' to take free locks; 'turn' to take them unless a living waiter is in a queue; 'look'
 --           to take nothing;
 --         6.. if the owner takes over from others, their values: their locks are as good as free;
 --           last the stamp

@@ -41,7 +41,7 @@ pub(crate) enum LeaseEvent {
     Lost(Loss),
     /// The holder releases it. Nothing that could take its locks again is sent after this.
     Release,
-    /// The lease that was to take its place was refused: the holder still has it, until then.
+    /// The lease that was to replace this one was refused: the holder still has this one, until then.
     Stays { until: Moment },
     /// The outcome of the release.
     Ended(End),
