@@ -1,18 +1,18 @@
--- accept: accepts a value under a token, or extends or ends the lease of the attempt that has it: the second
--- question after promise.lua, which describes the key.
+-- accept: accepts a value under a token, or extends or ends the lease of the token's attempt: the second
+-- command after promise.lua, which describes the key.
 --
 -- KEYS    1 the request, or the job
 -- ARGV    1 the attempt's owner; 2 'finish' with a value, 'extend', or 'fail' for an attempt whose work others
 --         may do at once; 3 the TTL in milliseconds; 4 for how long the key is kept, in milliseconds; 5 the
---         token; 6 the fingerprint and 7 the value of what is finished, or ''; 8 the stamp
--- Reply   the stamp; {stamp, 0} where the token is not the one that was promised last, and to this owner; of a lease
---         also where a value is accepted
--- Atomic  because a server runs a script whole: no other token can be promised between the look at the key
---         and the writing.
+--         token; 6 the fingerprint and 7 the value of finished work, or ''; 8 the stamp
+-- Reply   the stamp; {stamp, 0} if the token is not the last promised one, or not this owner's, or, for a lease,
+--         if a value was accepted
+-- Atomic  because a server runs a script whole: no other token can be promised between reading the key
+--         and writing it.
 --
--- A token has one value, so a second delivery changes nothing. An extension that comes when the attempt has failed
--- begins no lease. A promise ends with its key: what comes for it later is refused, also where a smaller token was
--- promised since.
+-- A token has one value, so a second delivery changes nothing. An extension after the attempt has failed begins
+-- no lease. A promise ends with its key: later commands under it are refused, even if a smaller token was promised
+-- since.
 
 local token, stamp = tonumber(ARGV[5]), ARGV[8]
 local kept = redis.call('GET', KEYS[1])

@@ -2,47 +2,47 @@
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
---         4 'mint' where this server alone decides, and so chooses the token where the proposal is
---           no good; 'vote' where it is one of several, and the owner has to propose again;
---           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
---           each with ' on' behind where the lock goes on within a process: then tokens are set aside;
---         5 'take' to take what is free; 'turn' to take it unless others wait for it that can hear; 'look'
+--         4 'mint' if this server alone decides, and so chooses the token if the proposal is unfit;
+--           'vote' if it is one of several, and the owner has to propose again;
+--           'outbid' as 'vote', for a proposal that comes from servers' counters or clocks;
+--           each followed by ' on' if the lock goes on within a process: then tokens are set aside;
+--         5 'take' to take free locks; 'turn' to take them unless a living waiter is in a queue; 'look'
 --           to take nothing;
---         6.. where the owner takes over from others, their values: their locks are as good as free;
+--         6.. if the owner takes over from others, their values: their locks are as good as free;
 --           last the stamp
--- Reply   granted with the token that was proposed: the stamp
+-- Reply   granted with the proposed token: the stamp
 --         granted with another: {stamp, 'granted', the token, an integer}
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
---         in milliseconds or -1 where it has none, the counter as a string, 0}
+--         in milliseconds or -1 without one, the counter as a string, 0}
 --         free or the owner's already, and others wait: {stamp, 'queued', maximum number of them, an integer}
---         free, and only looked at: {stamp, 'free'}
+--         free, with 'look': {stamp, 'free'}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
 --         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
 --         string}
---         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was taken
+--         an error AGAIN, to repeat the command at once (parts/next_waiter.lua): nothing was taken
 -- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
---         token can be accepted, between the look at the keys and the writing of them; and all
+--         token can be accepted, between reading the keys and writing them; and all
 --         locks are taken, or none.
 --
--- A token is accepted only above every token accepted before, in the script that takes the lock;
--- that is what makes issued tokens unique and ordered. Tokens stay below 2^53, where Lua counts
--- exactly. The one proposed is written as it came, which is cheaper than to spell it; the next one
--- by '%.0f', because tostring would write 1.7e+15. The counter may be forgotten after seven idle
--- days: proposals come from a clock that has moved on by then.
+-- A token is accepted only above every token accepted before, in the script that takes the lock: so
+-- issued tokens are unique and ordered. Tokens stay below 2^53, where Lua counts exactly. The
+-- proposed one is written as it came, which is cheaper than formatting it; the next one by '%.0f',
+-- because tostring would write 1.7e+15. The counter expires after seven idle days: proposals come
+-- from a clock that has moved on by then.
 --
--- A proposal that is more than a second above the counters is held against the server's own clock, so that
--- a client whose clock is far ahead cannot use up the tokens: a server that decides alone takes the clock in the
--- place of a proposal that is more than a second off, and one of several refuses what is more than a second
--- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
--- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
+-- A proposal that is more than a second above the counters is compared with the server's own clock, so that
+-- a client whose clock is far ahead cannot use up the tokens: a server that decides alone uses its clock instead
+-- of a proposal that is more than a second off, and one of several refuses a proposal more than a second ahead.
+-- 'outbid' proposals are accepted: servers' counters may have been driven ahead before. TIME makes no
+-- difference to replicas: servers before Redis 5 replicate scripts, and are told to replicate effects.
 --
--- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY of an earlier version, without an
+-- A counter with fewer digits than any clock was lost, and begun anew by INCRBY of an earlier version, without an
 -- expiry: a script that sees one gives it an expiry.
 --
--- An owner that takes over from another of its process has the next 15 tokens too: the counter is written so far
--- ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
+-- An owner that takes over from another of its process also has the next 15 tokens: the counter is written that
+-- far ahead. The next holders in that process need not ask (src/policy/relay.rs).
 --
--- A byte 0 behind the holder's value says that somebody waits in the queue (queue.lua): it stays there
+-- A byte 0 after the holder's value means that there are waiters in the queue (queue.lua): it stays there
 -- when another owner of the same process takes over.
 
 local args, call = ARGV, redis.call
@@ -64,8 +64,8 @@ for lock = 1, #KEYS, 3 do
   end
 end
 
--- Nearly every acquire: of one free lock for which nobody waits, by an owner that takes over from nobody and sets no
--- tokens aside, with a proposal that needs no clock.
+-- Nearly every acquire: one free lock without waiters, an owner that takes over from nobody and sets no tokens
+-- aside, and a proposal that needs no clock.
 local judged, ahead = args[4], proposal - top
 local is_near = ahead > 0 and (ahead <= 1000000 and (judged == 'mint' or judged == 'vote') or judged == 'outbid')
 if is_near and #args == 6 and not KEYS[4]
@@ -96,7 +96,7 @@ for lock = 1, #KEYS, 3 do
     local left = call('PTTL', KEYS[lock])
     return {stamp, 'held', string.sub(holder, 1, 320), left, counter, 0}
   end
-  -- Where this server alone decides, what the owner has was taken without a look at who waits.
+  -- If this server alone decides, the owner's own lock was taken without regard to waiters.
   if args[5] == 'turn' and (holder ~= args[1] or judged == 'mint') then
     local queue = KEYS[lock + 2]
     local fields = redis.pcall('HLEN', queue)
@@ -107,7 +107,7 @@ for lock = 1, #KEYS, 3 do
       local time = redis.call('TIME')
       local ends = redis.pcall('HMGET', queue, 'first', 'last')
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
-      -- A user that may not look at a queue leaves the lock to those who are in it.
+      -- A user that may not read a queue leaves the lock to the waiters in it.
       local next = ends.err and {owner = true} or next_waiter(queue, now, true, ends[1], ends[2])
       if next.again then
         return next.again

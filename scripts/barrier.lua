@@ -1,20 +1,20 @@
--- barrier: counts a party that arrives, and lets all go when all have arrived, one generation after the other.
+-- barrier: counts a party that arrives, and lets all parties go when all have arrived, generation by generation.
 --
 -- KEYS    1 the parties that have arrived in the present generation; 2 the last generation that was let go
--- ARGV    1 'arrive' to count a party; 'look' to change nothing; 'wait' to do so, and to read nothing but
+-- ARGV    1 'arrive' to count a party; 'look' to change nothing; 'wait' to change nothing and to read only
 --         the second key; 2 the number of parties; 3 for how long the parties are kept, in milliseconds: the
---         generation is kept for as long again; 4 the generation that is meant, '0' to look at the present one;
---         5 the party, or ''; 6 the stamp
+--         generation is kept for twice that; 4 the generation, '0' to look at the present one; 5 the party,
+--         or ''; 6 the stamp
 -- Reply   let go: {stamp, 'open', the generation}
 --         not yet: {stamp, 'closed', the generation, how many parties are still to arrive, or -1 for a waiter};
---         'caught up' in the place of 'closed' where the server heard by this that the generation before was let go
+--         'caught up' instead of 'closed' if by this command the server learned that the one before was let go
 --         another number of parties is kept: {stamp, 'other', that number}
 -- Atomic  because a server runs a script whole: of two last parties one lets all go.
 --
 -- An arrival names its generation, so it counts once, however often and however late it is delivered: the
 -- generations before the present one are let go. A party that comes for a later one was let go before, which the
--- server has forgotten: it is told so. A server that tracks what waiters read tells them of the end of a generation
--- alone. In the hash the number of parties stands under '#', and a party under 'p' and its name; the second key
+-- server has forgotten: so the party tells it. Client tracking of the keys that waiters read pushes only the end of
+-- a generation. In the hash the number of parties is in field '#', and a party in 'p' and its name; the second key
 -- holds the number of parties and the generation.
 
 local stamp, parties, meant = ARGV[6], ARGV[2], tonumber(ARGV[4])

@@ -1,22 +1,22 @@
--- begin: starts a request under an idempotency key, or says what came of it before.
+-- begin: starts a request under an idempotency key, or returns its former outcome.
 --
 -- KEYS    1 the request
--- ARGV    1 the attempt's owner; 2 the length of the fingerprint of what is requested, a space, and the
+-- ARGV    1 the attempt's owner; 2 the length of the request's fingerprint, a space, and the
 --         fingerprint; 3 the TTL of the attempt in milliseconds; 4 for how long the key is kept, in
---         milliseconds, and the TTL at the least; 5 the stamp
--- Reply   started: {stamp, 'started', how often it has been, its fencing token as a string}
+--         milliseconds, at least the TTL; 5 the stamp
+-- Reply   started: {stamp, 'started', how often it was started, its fencing token as a string}
 --         done before: {stamp, 'done', the result}
---         under way: {stamp, 'running', for how many milliseconds its lease is good}
---         something else was requested under the key: {stamp, 'other'}
--- Atomic  because a server runs a script whole: no other attempt can start between the look and the
---         writing.
+--         under way: {stamp, 'running', the milliseconds left of its lease}
+--         another request has the key: {stamp, 'other'}
+-- Atomic  because a server runs a script whole: no other attempt can start between reading the key and
+--         writing it.
 --
 -- The value is the owner, when its lease ends (0 of one that is done, 1 of one that has failed), how often the
--- request was started, its fencing token, the length of the fingerprint, the fingerprint, and behind it the
--- result. An attempt's lease is judged by its own end, never by the caller's TTL. The key lasts for as long as
--- results are kept, from the last start or the end on, and the lease at the least. The token is the server's
--- clock in microseconds, or one above the last. A second delivery finds its own attempt, and says the same; one that
--- comes when the attempt has failed starts nothing.
+-- request was started, its fencing token, the length of the fingerprint, the fingerprint, and the result. An
+-- attempt's lease is judged by its own end, never by the caller's TTL. The key lasts for as long as results
+-- are kept, from the last start or the end on, and at least as long as the lease. The token is the server's clock
+-- in microseconds, or one above the last. A second delivery finds its own attempt, with the same reply; after the
+-- attempt has failed, it starts nothing.
 
 local owner, fingerprint, ttl, lasts, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 pcall(redis.replicate_commands)

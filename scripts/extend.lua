@@ -1,23 +1,23 @@
--- extend: makes leases last for their TTL from now, where the locks are still their owners'.
+-- extend: makes leases last for their TTL from now, if their owners still have the locks.
 --
 -- KEYS    the locks
 -- ARGV    for each lock, one after the other: its owner's value; the TTL in milliseconds; last the
 --         stamp
--- Reply   the stamp when all leases last that long now; else {stamp, for each lock: 1 when
---         its lease does; 0 when the lock is not the owner's}
--- Atomic  because a server runs a script whole: a lock cannot change hands between the look at
---         its owner and the new expiry.
+-- Reply   the stamp if all leases last that long now; else {stamp, for each lock: 1 if its
+--         lease does; 0 if the owner does not have the lock}
+-- Atomic  because a server runs a script whole: a lock cannot change hands between reading its
+--         owner and setting the expiry.
 --
--- A byte 0 behind the owner's value says that somebody waits: see queue.lua.
+-- A byte 0 after the owner's value means that there are waiters: see queue.lua.
 --
--- It never shortens a lease: all extensions of one lease have the same TTL, so the last to arrive has
--- the latest end. A key that ends later than that had its end moved by a server's clock that was set
--- back, or by hand, and gets the lease's own end again: else the lock would stay long after its holder
--- died. It never creates a key that is gone: somebody else may have held the lock meanwhile. The lock is read
--- once more after it was written: what a server tracks for a connection, it forgets at a write.
--- A key that is no lock any more (WRONGTYPE) is not the owner's, and no other lock's trouble; any
--- other error of GET, such as a right that the user lacks, says nothing of the lock: it is raised by
--- a second GET, which has the server say on which line.
+-- This never shortens a lease: all extensions of one lease have the same TTL, so the last to arrive has
+-- the latest end. If a key ends later than that, a server's clock was set back, or its end was set by
+-- hand: it gets the lease's own end again, or else the lock would stay long after its holder died. This
+-- never creates a missing key: another owner may have held the lock meanwhile. The lock is read once
+-- more after it was written, because a server's client tracking forgets a key at a write.
+-- A key that is no lock any more (WRONGTYPE) is not the owner's, and does not affect other locks; any
+-- other error of GET, such as a missing right, says nothing about the lock: a second GET raises it, so
+-- that the server's error has the line.
 
 local stamp, all = ARGV[#ARGV], true
 local kept = {stamp}

@@ -1,9 +1,9 @@
--- holder: names the holder of a lock, and for how long it holds still. It changes nothing.
+-- holder: returns the holder of a lock, and its remaining time. Changes nothing.
 --
 -- KEYS    1 the lock
 -- ARGV    1 the stamp
 -- Reply   {stamp, the holder's value (its first 320 bytes), its remaining TTL in milliseconds or -1
---         where it has none}; {stamp} where nobody holds the lock
+--         if it has none}; {stamp} if nobody holds the lock
 -- Atomic  because a server runs a script whole: the value and the TTL are of the same lease.
 
 local stamp = ARGV[1]

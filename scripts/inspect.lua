@@ -1,17 +1,17 @@
--- inspect: names the holders of locks, for how long they hold still, and what belongs to the locks. It changes nothing.
+-- inspect: returns the holders of locks, their remaining times, counters and queues. Changes nothing.
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue
--- ARGV    1 so many bytes of a holder's value are said; 2 the stamp
--- Reply   the stamp, and for each lock: {} when nobody holds it; {'other'} when its key holds something that is no
---         lock; else {the beginning of the holder's value, the length of the whole value, its
---         remaining TTL in milliseconds or -1 where it has none, the counter as a string ('' where
---         there is none), the number of processes that wait as a string}
+-- ARGV    1 the maximum bytes of a holder's value to return; 2 the stamp
+-- Reply   the stamp, and for each lock: {} if nobody holds it; {'other'} if its key is no lock;
+--         else {the beginning of the holder's value, the length of the whole value, its
+--         remaining TTL in milliseconds or -1 without one, the counter as a string ('' without
+--         one), the number of processes that wait as a string}
 -- Atomic  because a server runs a script whole: value, TTL and counter are of the same lease.
 --
--- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
--- lacks, is raised by a second GET, which has the server say on which line.
+-- WRONGTYPE means that the key is no lock; any other error, such as a missing right, is raised by a
+-- second GET, so that the server's error has the line.
 
--- What another program keeps under the key of a counter or a queue is none.
+-- Another program's value under the key of a counter or a queue is none.
 local function is_foreign(reply)
   return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE', 1, true)
 end

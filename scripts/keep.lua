@@ -1,17 +1,17 @@
--- keep: gives locks back, if they are still the owner's, and keeps them from everybody for a while.
+-- keep: releases locks, if the owner still has them, and keeps them from everybody for a while.
 --
 -- KEYS    the locks
--- ARGV    1 the owner's value; 2 for how long the locks stay taken, in milliseconds; 3 the value that
---         stands under them meanwhile, which is no owner's; 4 where the owner took over from another,
---         that one's value; last the stamp
--- Reply   the stamp when every lock was the owner's; {stamp, 0} when one of them was not
+-- ARGV    1 the owner's value; 2 for how long the locks stay taken, in milliseconds; 3 their value
+--         meanwhile, which is no owner's; 4 if the owner took over from another, that one's value;
+--         last the stamp
+-- Reply   the stamp if the owner had every lock; {stamp, 0} if not
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
---         between the look at its owner and the writing.
+--         between reading its owner and writing it.
 --
--- It stands in the place of release.lua. Nobody holds the locks from here on, and nobody can take them
+-- This is used instead of release.lua. Nobody holds the locks from now on, and nobody can take them
 -- before their time is over. A second delivery finds another value than the owner's and does nothing:
--- so the locks do not stay taken for longer. Of a key that is no lock any more, and of errors of GET,
--- what stands at the head of release.lua holds here.
+-- so the locks do not stay taken for longer. A key that is no lock any more, and errors of GET, are
+-- handled as in release.lua.
 
 local owner, stamp, predecessor = ARGV[1], ARGV[#ARGV], ARGV[5] and ARGV[4]
 local reply = stamp

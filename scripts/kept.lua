@@ -1,14 +1,14 @@
--- kept: says what is kept under keys of primitives. It changes nothing.
+-- kept: returns the values of the keys of primitives. Changes nothing.
 --
 -- KEYS    1.. the keys
--- ARGV    1 how many bytes of a string are said, less one; 2 the stamp
--- Reply   the stamp, the server's clock in microseconds as a string, and for each key: {} where there is none;
---         {TTL in milliseconds or -1, the beginning of the string}; {TTL, the field '#' or '', how many fields}
---         of a hash; {TTL} of any other type
--- Atomic  because a server runs a script whole: all keys are of the same moment.
+-- ARGV    1 the index of the last byte to return of a string; 2 the stamp
+-- Reply   the stamp, the server's clock in microseconds as a string, and for each key: {} if it is missing;
+--         {TTL in milliseconds or -1, the beginning of the string}; {TTL, the field '#' or '', the number of
+--         fields} of a hash; {TTL} of any other type
+-- Atomic  because a server runs a script whole: all keys are read at the same moment.
 --
--- Of WRONGTYPE it is concluded that the key is no string; any other error, such as a right that the user
--- lacks, is raised by a second GETRANGE.
+-- WRONGTYPE means that the key is no string; any other error, such as a missing right, is raised by a second
+-- GETRANGE.
 
 local time = redis.call('TIME')
 local shown = {ARGV[2], string.format('%.0f', time[1] * 1000000 + time[2])}

@@ -1,7 +1,7 @@
--- latch: counts a party down, and opens the latch when all have been.
+-- latch: counts a party down, and opens the latch when all parties have counted down.
 --
 -- KEYS    1 the parties that have counted down; 2 the key that is there while the latch is open
--- ARGV    1 'down' to count a party down; 'look' to change nothing; 'wait' to do so, and to read nothing but
+-- ARGV    1 'down' to count a party down; 'look' to change nothing; 'wait' to change nothing and to read only
 --         the second key; 2 the number of parties; 3 for how long both keys are kept, in milliseconds; 4 the
 --         party, or ''; 5 the stamp
 -- Reply   open: {stamp, 'open'}
@@ -9,9 +9,9 @@
 --         another number of parties is kept: {stamp, 'other', that number}
 -- Atomic  because a server runs a script whole: of two last parties one opens the latch.
 --
--- A party counts once, however often it is delivered. An open latch stays open: parties that come late change
--- nothing. A server that tracks what waiters read tells them of the opening alone. In the hash the number of
--- parties stands under '#', and a party under 'p' and its name.
+-- A party counts once, however often it is delivered. An open latch stays open: late parties change nothing.
+-- Client tracking of the key that waiters read pushes only the opening. In the hash the number of parties is
+-- in field '#', and a party in 'p' and its name.
 
 local stamp = ARGV[5]
 local open = redis.call('GET', KEYS[2])

@@ -1,27 +1,26 @@
--- limit: takes tokens of a rate limit, or says when there are enough of them.
+-- limit: takes tokens of a rate limit, or returns when there are enough of them.
 --
 -- KEYS    1 the limit
--- ARGV    1 tokens that come back in one period; 2 the period in microseconds; 3 the burst: tokens
---         that there are at most; 4 the least tokens that are of use; 5 the most that are taken; 6 how
---         long the caller would wait for them in microseconds, '0' for a caller that does not; 7 the
---         stamp
+-- ARGV    1 tokens that come back in one period; 2 the period in microseconds; 3 the burst: the maximum
+--         number of tokens; 4 the minimum and 5 the maximum number of tokens to take; 6 how long the
+--         caller would wait for them in microseconds, '0' for not at all; 7 the stamp
 -- Reply   taken: {stamp, 'taken', the tokens, how long the caller has to wait in microseconds, the
 --         tokens that are left}
---         too few: {stamp, 'refused', in how many microseconds there are the least tokens}
+--         too few: {stamp, 'refused', the microseconds until there is the minimum}
 --         another limit is kept under the key: {stamp, 'other', its three numbers with a '/' between
 --         them}
--- Atomic  because a server runs a script whole: no other caller takes tokens between the look at
---         them and the writing.
+-- Atomic  because a server runs a script whole: no other caller takes tokens between reading the key
+--         and writing it.
 --
--- This is GCRA, the generic cell rate algorithm. All that is kept is when the limit will be full, by the
--- server's clock: each token that is taken moves that moment on by a period's share, and the moment may
--- be as far ahead as the burst takes to come back. So no span of time t lets through more than the burst
--- and t's share of the rate, wherever the span begins. A share is rounded up to a microsecond.
+-- This is GCRA, the generic cell rate algorithm. The key has only the moment when the limit will be full,
+-- by the server's clock: each token taken moves it on by a token's share of the period, and it may be as
+-- far ahead as the burst takes to come back. So no span of time t lets through more than the burst and
+-- t's share of the rate, wherever the span begins. A share is rounded up to a microsecond.
 --
--- Beside it stands when it was written: where the clock was set back since, no time has passed, and both
--- are written by the new clock. The key ends when the limit is full, because a full limit and none are the
--- same. TIME makes no difference to
--- replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
+-- The key also has the time of its last write: if the clock was set back since, no time has passed, and
+-- both are written by the new clock. The key ends when the limit is full, because a full limit and none are
+-- the same. TIME makes no difference to replicas: servers before Redis 5 replicate scripts, and are told to
+-- replicate effects.
 
 local stamp = ARGV[7]
 pcall(redis.replicate_commands)

@@ -4,17 +4,17 @@
 -- KEYS    1 the lock's fence counter
 -- ARGV    1 the token that the owner proposes; 2 'mint', 'vote' or 'outbid', or these with ' on', as in
 --         acquire.lua; 3 the stamp
--- Reply   accepted as it was proposed: the stamp
---         accepted as another: {stamp, 'granted', the token, an integer}
+-- Reply   accepted as proposed: the stamp
+--         another accepted: {stamp, 'granted', the token, an integer}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
 --         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
 --         string}
--- Atomic  because a server runs a script whole: no other token can be accepted between the look at
---         the counter and the writing.
+-- Atomic  because a server runs a script whole: no other token can be accepted between reading
+--         the counter and writing it.
 --
--- The token is issued only once extend.lua says that the lock has stayed the owner's: then nobody
+-- The token is issued only once extend.lua confirms that the owner still has the lock: then nobody
 -- else had it when the token was accepted, and tokens rise in the order in which the lock is held.
--- Of numbers, of clocks and of the counter's expiry, what stands at the head of acquire.lua holds here.
+-- Numbers, clocks and the counter's expiry are handled as in acquire.lua.
 
 local stamp = ARGV[3]
 local accepted = redis.call('GET', KEYS[1])

@@ -1,14 +1,14 @@
 -- nominate: puts a waiter first in the queue of a lock, by its label. The next release then hands
--- the lock to that one.
+-- the lock to this waiter.
 --
 -- KEYS    1 the queue
 -- ARGV    1 the waiter's label; 2 the stamp
--- Reply   the stamp when it is the first now; {stamp, 0} when nobody with this label waits
--- Atomic  because a server runs a script whole: nobody enters or leaves the queue between the look and the
+-- Reply   the stamp if the waiter is the first now; {stamp, 0} if nobody with this label waits
+-- Atomic  because a server runs a script whole: nobody enters or leaves the queue between the search and the
 --         move.
 --
--- queue.lua describes the queue. At most 1024 tickets are looked at. A waiter that said nothing for the life of
--- its entry does not count.
+-- queue.lua describes the queue. At most 1024 tickets are searched. A waiter whose entry has ended does not
+-- count.
 
 local stamp = ARGV[2]
 local first = tonumber(redis.call('HGET', KEYS[1], 'first') or '1')

@@ -2,24 +2,24 @@
 --
 -- KEYS    1 the job
 -- ARGV    1 the run's owner; 2 the slot in milliseconds since 1970, or '' for the latest one of a grid;
---         3 the period of the grid in milliseconds, '0' for a slot that is given; 4 the TTL of the run in
---         milliseconds where an unfinished slot is run again, '0' where a claim is all; 5 the stamp
+--         3 the period of the grid in milliseconds, '0' for a given slot; 4 the TTL of the run in
+--         milliseconds if an unfinished slot is run again, '0' for a claim alone; 5 the stamp
 -- Reply   claimed: {stamp, 'claimed', the slot, how often it has been claimed, an unfinished slot before it
---         or -1, in how many milliseconds the grid has its next slot or -1}
---         not due: {stamp, 'early', in how many milliseconds it is}
+--         or -1, the milliseconds until the grid's next slot or -1}
+--         not due: {stamp, 'early', the milliseconds until it is due}
 --         claimed before, or too old: {stamp, 'taken', the last slot that was claimed or -1, the next as
 --         above}
---         a run of the job is not finished: {stamp, 'running', for how many milliseconds its lease is
---         good, its slot}
--- Atomic  because a server runs a script whole: no other run can claim the slot between the look and the
---         writing.
+--         a run of the job is not finished: {stamp, 'running', the milliseconds left of its lease, its
+--         slot}
+-- Atomic  because a server runs a script whole: no other run can claim the slot between reading the key and
+--         writing it.
 --
--- The value is the owner, when its lease ends (0 of a run that is finished, or whose claim was all; 1 of one
+-- The value is the owner, when its lease ends (0 of a run that is finished, or of a claim alone; 1 of a run
 -- that has failed), the slot, and how often that was claimed. A slot that is seven days old is never claimed,
--- and the key lasts for seven days from the last claim: so what was forgotten is too old. A second delivery
--- finds its own claim, in a later slot of the grid too, and says the same, but for an unfinished slot before it, which
--- the claim has written over; one that comes when the run is over begins nothing. TIME makes no difference to
--- replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
+-- and the key lasts for seven days from the last claim: so a forgotten slot is too old. A second delivery
+-- finds its own claim, even in a later slot of the grid, with the same reply but for an unfinished slot before
+-- it, which the claim has overwritten; after the run is over, it begins nothing. TIME makes no difference to
+-- replicas: servers before Redis 5 replicate scripts, and are told to replicate effects.
 
 local owner, ttl, stamp = ARGV[1], tonumber(ARGV[4]), ARGV[5]
 pcall(redis.replicate_commands)

@@ -1,16 +1,16 @@
--- prolong: makes shares of locks last for their TTL from now, where they are still their owners'.
+-- prolong: makes shares of locks last for their TTL from now, if their owners still have them.
 --
 -- KEYS    for each share, one after the other: the lock; its shares
 -- ARGV    for each share, one after the other: its owner's value; the TTL in milliseconds; last the stamp
--- Reply   the stamp when all shares last that long now; else {stamp, for each share: 1 when it does; 0
---         when it is not the owner's}
--- Atomic  because a server runs a script whole: a share cannot be taken by another between the look at it
---         and its new end.
+-- Reply   the stamp if all shares last that long now; else {stamp, for each share: 1 if it does; 0 if the
+--         owner does not have it}
+-- Atomic  because a server runs a script whole: a share cannot be taken by another between reading it
+--         and setting its end.
 --
--- It stands in the place of extend.lua for what share.lua takes. A share that has ended does not come back:
--- its permit may be another's by now. The shares count only while the lock is shared: a writer may have come
--- and gone since. Where the lock would end before the share, its end rests on the share from then on. A byte 0
--- behind the lock's value says that somebody waits (share.lua): it stays there.
+-- For shares, this is used instead of extend.lua. A share that has ended does not come back: another owner
+-- may have its permit by now. The shares count only while the lock is shared: a writer may have come and
+-- gone since. If the lock would end before the share, its end rests on the share from then on. A byte 0
+-- after the lock's value means that there are waiters (share.lua): it stays there.
 
 pcall(redis.replicate_commands)
 local call, stamp, all = redis.call, ARGV[#ARGV], true
@@ -30,7 +30,7 @@ for share = 1, #KEYS / 2 do
   if score and tonumber(score) >= now then
     local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
     local limit, more = string.match(holder, '^%d+', 34), 1
-    -- Takes nothing out, and is a write: behind one, a full server lets a script write what needs no more memory.
+    -- Removes nothing, but is a write, after which a full server lets a script write what needs no more memory.
     call('ZREM', shares, '')
     call('ZADD', shares, ends, owner)
     while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do

@@ -1,36 +1,36 @@
 -- queue: one process enters the queue of a lock, or says that it still waits there; and takes the
--- lock where the lock is free and nobody is before it.
+-- lock if that is free and nobody is before it.
 --
 -- KEYS    1 the lock; 2 its fence counter; 3 its queue
--- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'enter' with the first question of this
---         owner, else 'beat'; 4 the channel that the process hears; 5 for how many milliseconds the
---         entry lives without a word; last the stamp
+-- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'enter' with the first command of this
+--         owner, else 'beat'; 4 the process's channel; 5 for how many milliseconds the entry lives
+--         without another command; last the stamp
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
---         in milliseconds or -1 where it has none, the counter as a string, maximum entries before this one,
+--         in milliseconds or -1 without one, the counter as a string, maximum entries before this one,
 --         the server's clock in microseconds}
 --         free, and others are before this one: {stamp, 'queued', maximum entries before this one}
 --         neither in the queue nor the holder: {stamp, 0}
---         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was done of it
--- Atomic  because a server runs a script whole: no lock can become free between the look at it and the
---         entry in the queue.
+--         an error AGAIN, to repeat the command at once (parts/next_waiter.lua): nothing of it was done
+-- Atomic  because a server runs a script whole: no lock can become free between reading it and
+--         entering the queue.
 --
--- An owner is granted the lock at most once. So only the first question enters the queue: an owner that
--- has been taken out is told so, and comes back as another. Where the lock is the asking owner's already,
--- it is given a whole TTL anew, and another token: the lease may count from this question.
+-- An owner is granted the lock at most once. So only its first command enters the queue: an owner that
+-- was removed learns so, and comes back as another. If the owner already has the lock, it gets a whole
+-- TTL again, and another token: the lease may count from this command.
 --
 -- The queue is first in, first out. But an owner with a priority ('!' and a number in its value, before the
--- label) enters before those at the end that have a smaller one, of which it passes 128 at most, among the last 2000
--- tickets. Each of those that it passes has the ticket of the one behind it, so gaps stay where they are.
+-- label) passes waiters at the end with a smaller one, at most 128, among the last 2000 tickets. Each waiter
+-- that it passes gets the ticket of the next one, so gaps stay where they are.
 --
 -- The queue is a hash: 'first' and 'last' are tickets, each ticket has an entry (its deadline by the
 -- server's clock in milliseconds, the TTL, the channel and the owner's value), and each owner its ticket.
--- It expires with the last of its entries. A holder is marked by a byte 0 behind its value, so that no plain
--- compare-and-delete frees a lock that somebody waits for. Only a value that says that its owner knows marks is
--- marked: by '~' behind its id, or '*' of a lock that is shared. Others compare it whole, and would find it to be
--- nobody's: those of earlier versions, and of other libraries (docs/compatibility.md). An owner in the queue knows
--- marks, whatever its value says: so what becomes its lock there may be marked.
--- Tokens are minted as parts/token.lua says.
+-- It expires with the last of its entries. A holder is marked by a byte 0 after its value, so that no plain
+-- compare-and-delete frees a lock that has waiters. Only a value whose owner knows marks is marked, as shown
+-- by '~' after its id, or '*' for a shared lock. Other owners compare their value whole, and would not find it:
+-- those of earlier versions, and of other libraries (docs/compatibility.md). An owner in the queue knows marks,
+-- whatever its value: so a lock that it gets there may be marked.
+-- Tokens are minted by parts/token.lua.
 
 pcall(redis.replicate_commands)
 local stamp, owner, ttl = ARGV[#ARGV], ARGV[1], ARGV[2]
@@ -56,13 +56,13 @@ if read.err then
   if not string.find(read.err, 'WRONGTYPE', 1, true) then
     redis.call('HMGET', queue, owner, 'first', 'last')
   end
-  -- What is no queue makes room for one.
+  -- A hash that is no queue makes room for one.
   redis.call('DEL', queue)
   read = {}
 end
 local ticket, first, last = read[1], read[2], read[3]
 if holder == owner or holder == owner .. '\0' then
-  -- Not the counter as it is: a server that began with an older snapshot has one below what this owner was told.
+  -- Not the present counter: a server that began with an older snapshot has one below this owner's token.
   local token, why = mint(fence, micros)
   if not token then
     return why
@@ -83,7 +83,7 @@ elseif ticket and not (place and place >= next.first and place <= next.last) the
   redis.call('HDEL', queue, owner)
   return {stamp, 0}
 end
--- Before anything is written: what is no counter is said by the server.
+-- Before anything is written, so that the server's error shows a key that is no counter.
 local shown = redis.call('GET', fence) or '0'
 local passed = next.first
 place = place or next.last + 1
@@ -134,7 +134,7 @@ end
 local life = tonumber(ARGV[5])
 local entry = string.format('%.0f', now + life) .. ' ' .. ttl .. ' ' .. ARGV[4] .. ' ' .. owner
 if ticket then
-  -- Takes nothing out, and is a write: behind one, a full server lets a waiter say that it waits.
+  -- Removes nothing, but is a write, after which a full server lets a waiter say that it waits.
   redis.call('HDEL', queue, '')
   redis.call('HSET', queue, ticket, entry)
 else

@@ -1,19 +1,19 @@
--- reign: says since when this server has been the primary that it is now.
+-- reign: returns since when this server has been the primary.
 --
 -- KEYS    1 the marker
 -- ARGV    1 the stamp
 -- Reply   {stamp, the marker: the server's run, its replication id and when it began to reign, by its own
 --         clock in microseconds, with spaces between; that clock now, as a string}
---         an error READONLY where the server is a replica, and REIGN where it does not tell what it is
--- Atomic  because a server runs a script whole: it cannot be demoted, and promoted again, between what it
---         says of itself and the look at the marker, and of two that find none the first one writes it.
+--         an error READONLY if the server is a replica, and REIGN if its INFO lacks a field
+-- Atomic  because a server runs a script whole: it cannot be demoted, and promoted again, between reading
+--         INFO and the marker, and of two clients that find none the first one writes it.
 --
--- A server has another run for each start, and another replication id for each promotion. The client tells
--- neither: it may have learned it before a promotion. What the marker says of another run or replication id, as a
--- replica that was promoted finds it, is written over; so is what lies in the future, since a clock was set back,
--- and what is no marker. The marker has no expiry: where one vanishes, free locks cannot be had for a while. INFO
--- and TIME make no difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their
--- effects. Each section is asked for by itself, as a right for it is given.
+-- A server has another run after each start, and another replication id after each promotion. The client sends
+-- neither: it may have learned them before a promotion. A marker of another run or replication id, as a promoted
+-- replica finds it, is overwritten; so is one in the future, after a clock was set back, and a value that is no
+-- marker. The marker has no expiry: if one vanishes, free locks cannot be taken for a while. INFO and TIME make
+-- no difference to replicas: servers before Redis 5 replicate scripts, and are told to replicate effects. INFO is
+-- called for each section alone, because rights are given so.
 
 if redis.replicate_commands then
   redis.replicate_commands()

@@ -1,31 +1,30 @@
--- release: gives locks back, if they are still the owner's: to the first in the queue of each, or to
+-- release: releases locks, if the owner still has them: to the first in the queue of each, or to
 -- nobody.
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue. Or one of
---         these keys alone, where the others are on another node: then the lock is handed to nobody
--- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue; else ''; 3 where the owner
+--         these keys alone, if the others are on another node: then the lock is handed to nobody
+-- ARGV    1 the owner's value; 2 'leave' if the owner may be in the queue; else ''; 3 if the owner
 --         took over from another, that one's value; last the stamp
--- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
---         not; an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was
---         given back
+-- Reply   the stamp if the owner had every lock, and has none any more; {stamp, 0} if it did not have
+--         one of them; an error AGAIN, to repeat the command at once (parts/next_waiter.lua): nothing was
+--         released
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
---         between the look at its owner and its deletion; and no waiter comes between.
+--         between reading its owner and deleting it; and no waiter comes between.
 --
--- The fence counter stays, for the tokens of the leases to come. A key that is no lock any more
--- (WRONGTYPE) is not the owner's, and keeps none of the others from being freed. Any other error of
--- GET, such as a right that the user lacks, is raised by a second GET: so the server says on which
--- line.
+-- The fence counter stays, for the tokens of later leases. A key that is no lock any more (WRONGTYPE) is
+-- not the owner's, and the other locks are still released. Any other error of GET, such as a missing
+-- right, is raised by a second GET, so that the server's error has the line.
 --
--- No waiter is told that is then passed over: what PUBLISH counts are connections of this server alone,
--- and replicas and other nodes of a Cluster pass the message on to theirs. So they are counted before.
+-- Subscribers are counted before PUBLISH, so that no waiter gets a push and is then passed over: the count of
+-- PUBLISH leaves out subscribers at replicas and other nodes of a Cluster, which get the message too.
 --
--- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes that of the next
--- waiter that can hear (parts/next_waiter.lua), whatever stands before it. A waiter for a share (share.lua) is told,
--- with 1 in the place of a token, that it is time to ask. A waiter that leaves a free lock has it handed on, too: it
--- may have been told.
+-- A byte 0 after the owner's value means that there are waiters: see queue.lua. Then the next waiter that has a
+-- subscriber (parts/next_waiter.lua) becomes the owner, whatever is before it. A waiter for a share (share.lua)
+-- gets a push with 1 instead of a token: it is time to ask. A waiter that leaves a free lock has it handed on,
+-- too: it may have got such a push.
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
--- Nearly every release: of one lock, for which nobody waits.
+-- Nearly every release: one lock without waiters.
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] and #KEYS <= 3 and ARGV[2] ~= 'leave' then
   redis.call('DEL', KEYS[1])
@@ -33,7 +32,7 @@ if value == ARGV[1] and #KEYS <= 3 and ARGV[2] ~= 'leave' then
 end
 local reply = stamp
 
--- Whether the lock is its: 1 where nobody waits, 2 where somebody does.
+-- Whether the owner has the lock: 1 without waiters, 2 with waiters.
 local function held_by(holder, owner)
   if holder == owner then
     return 1
@@ -45,7 +44,7 @@ end
 --@ next_waiter
 --@ token
 
--- The lock becomes that of the next waiter; whether there is one.
+-- Hands the lock to the next waiter; returns whether there is one.
 local function hand_on(lock, fence, queue, next, micros)
   if not next.owner or next.is_mute then
     return false
@@ -53,7 +52,7 @@ local function hand_on(lock, fence, queue, next, micros)
     redis.pcall('PUBLISH', next.channel, '1 ' .. next.owner)
     return false
   end
-  -- Written before it is told: a server that is full refuses to write, and then nobody is told.
+  -- Written before the push: a full server refuses to write, and then there is no push.
   local mark = next.first < next.last and '\0' or ''
   local token, word = mint(fence, micros)
   local taken = token and redis.pcall('SET', lock, next.owner .. mark, 'PX', next.ttl)
@@ -70,7 +69,7 @@ local function hand_on(lock, fence, queue, next, micros)
   return true
 end
 
--- Whoever is next for each is known before any is given back: where a queue says AGAIN, none is.
+-- The next waiter of each lock is found before any lock is released: if a queue says AGAIN, none is.
 local found, micros = {}, nil
 for key = 1, #KEYS, 3 do
   local lock = KEYS[key]

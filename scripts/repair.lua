@@ -1,26 +1,26 @@
--- repair: gives leases back to a server that has lost them, while a quorum of others holds each; or says to a primary
--- that may have lost them that they are held.
+-- repair: restores leases at a server that has lost them, while a quorum of others holds each; or reports held
+-- leases to a primary in its grace, which may have lost them.
 --
--- KEYS    for each lock, one after the other: the lock; its fence counter. Of several leases each has as many
+-- KEYS    for each lock, one after the other: the lock; its fence counter. Several leases have the same number of locks
 -- ARGV    for each lease, one after the other: its owner's value; the TTL in milliseconds; its fencing token, or the
---         last of those that are set aside for it, or '0'; behind them of a primary in its grace: until when nothing
+--         last token that is set aside for it, or '0'; then, for a primary in its grace: until when nothing
 --         new is granted there, by its own clock in microseconds; last the stamp
--- Reply   the stamp when the server holds all leases now; else {stamp, for each lease: 1 when it does; 0 when a lock
---         is another's, or the grace is over and a lock is not the owner's}
--- Atomic  because a server runs a script whole: no other owner can take a lock between the look
---         and the writing.
+-- Reply   the stamp if the server holds all leases now; else {stamp, for each lease: 1 if it does; 0 if another
+--         owner has a lock, or the grace is over and the owner does not have it}
+-- Atomic  because a server runs a script whole: no other owner can take a lock between reading and
+--         writing it.
 --
--- It is asked only while a lease is provably valid, and its answer is no vote, but in a grace, where it counts as
--- an extension. The token was issued, so servers have held it against their clocks already. A counter is raised to
--- the token and never lowered. A counter above the token keeps nothing back: while this lease is valid, the larger
--- token is that of an owner which no quorum let in. The lock is read once more after it was written: what a server
--- tracks for a connection, it forgets at a write. A lease that has several locks has all of them, or none.
+-- This is sent only while a lease is provably valid, and the reply is no vote, except in a grace, where it counts
+-- as an extension. The token was issued, so servers have compared it with their clocks already. A counter is raised
+-- to the token and never lowered. A counter above the token prevents nothing: while this lease is valid, no quorum
+-- granted the larger token. The lock is read once more after it was written, because a server's client tracking
+-- forgets a key at a write. A lease with several locks gets all of them, or none.
 --
--- A key that is no lock or no counter any more is no other lease's trouble: see extend.lua.
+-- A key that is no lock or no counter any more does not affect other leases: see extend.lua.
 --
--- In a grace (src/policy/grace.rs) an owner whose counter is below the token is none any more: its lease had ended
--- when the token was given. TIME makes no difference to replicas: servers before Redis 5 replicate scripts, and have
--- to be asked for their effects.
+-- In a grace (src/policy/grace.rs) an owner whose counter is below the token no longer counts: its lease had ended
+-- when the token was issued. TIME makes no difference to replicas: servers before Redis 5 replicate scripts, and are
+-- told to replicate effects.
 
 local stamp, leases = ARGV[#ARGV], math.floor((#ARGV - 1) / 3)
 local in_grace, is_heard = #ARGV % 3 == 2, true
@@ -46,7 +46,7 @@ for lease = 1, leases do
     local holder, counter = read(KEYS[lock]), read(KEYS[lock + 1])
     counter = tonumber(counter or '0')
     is_raised[lock] = counter and tonumber(token) > counter
-    -- With its mark, where somebody waits.
+    -- With its mark, if there are waiters.
     local has_mark = type(holder) == 'string' and string.byte(holder, -1) == 0
     values[lock] = owner .. (has_mark and '\0' or '')
     local may_take = not holder or type(holder) == 'string' and in_grace and is_raised[lock]

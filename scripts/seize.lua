@@ -2,23 +2,23 @@
 --
 -- KEYS    1 the lock; 2 its fence counter
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
---         4 'mint', 'vote' or 'outbid', as in acquire.lua; 5 the id of the one owner that the lock may be
---         taken from, or '' where it is taken from anybody; 6 the stamp
+--         4 'mint', 'vote' or 'outbid', as in acquire.lua; 5 the id of the only owner from which the lock
+--         may be taken, or '' for any; 6 the stamp
 -- Reply   taken from another: {stamp, 'seized', the token, an integer, the former holder's value (its first
---         320 bytes), the TTL that it had left in milliseconds or -1 where it had none}
+--         320 bytes), its remaining TTL in milliseconds or -1 without one}
 --         taken from nobody: {stamp, 'granted', the token, an integer}
---         not to be taken from its holder: {stamp, 'held', the holder's value (its first 320 bytes), its
---         remaining TTL in milliseconds or -1 where it has none, '0', 0}
---         held by nobody, and to be taken from one owner alone: {stamp, 0}
+--         held by another than that owner: {stamp, 'held', the holder's value (its first 320 bytes), its
+--         remaining TTL in milliseconds or -1 without one, '0', 0}
+--         held by nobody, with an owner in 5: {stamp, 0}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
 --         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
 --         string}
 -- Atomic  because a server runs a script whole: nobody can take the lock between its former holder and its
 --         new one.
 --
--- An id is never used twice, so what is to be taken from one owner is taken once. Waiters wait for
--- the new holder, and the byte 0 that says so (queue.lua) stays behind its value. Of numbers, of clocks and
--- of the counter's expiry, what stands at the head of acquire.lua holds here.
+-- An id is never used twice, so a lock is taken from one owner once. Waiters then wait for the new
+-- holder, and the byte 0 that marks this (queue.lua) stays after its value. Numbers, clocks and the counter's
+-- expiry are handled as in acquire.lua.
 
 local stamp = ARGV[6]
 local holder, mark = redis.call('GET', KEYS[1]), ''

@@ -1,60 +1,60 @@
--- share: takes a share of a lock, waits for one, gives one back, and turns a share into the whole lock and
+-- share: takes a share of a lock, waits for one, releases one, and turns a share into the whole lock and
 -- back. A reader's share has no limit; the shares of a semaphore are its permits.
 --
 -- KEYS    1 the lock; 2 its fence counter; 3 its queue; 4 its shares
 -- ARGV    1 the owner's value; 2 what to do; last the stamp
---         'take' takes a share, unless others wait; 'enter' enters the queue where none is to be had, and
---         'beat' says that the owner still waits there; 'mend' is 'take' for an owner whose share this server
+--         'take' takes a share, unless others wait; 'enter' enters the queue if there is no room, and 'beat'
+--         says that the owner still waits there; 'mend' is 'take' for an owner whose share this server
 --         has lost, while a quorum of others has it. For these: 3 the TTL in milliseconds; 4 the limit, 0
---         without one; 5 the weight, 1 to 64; for the last two 6 the channel that the process hears, and 7
---         for how many milliseconds the entry lives without a word; for the others, over
---         several servers, 6 the largest token that any of them has, or 0
---         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
---         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has; for 'downgrade' over
+--         without one; 5 the weight, 1 to 64; for 'enter' and 'beat' 6 the process's channel, and 7 for how
+--         many milliseconds the entry lives without another command; for the others, over several servers,
+--         6 the largest token that any of them has, or 0
+--         'upgrade' takes the whole lock if no other owner has a share, 'downgrade' keeps a share of the whole
+--         lock: 3 the TTL in milliseconds; 4 the value of the owner that has it until then; for 'downgrade' over
 --         several servers 5 the largest token that any of them has, or 0
---         'look' says how many shares are taken, and changes nothing
---         '' gives back, 'single' does for an owner whose share has weight 1, and 'leave' does also leave the
---         queue: 3 where the owner took over from another, that one's value
---         One of the keys alone, where the others are on another node, can be given back by no
---         share: its TTL ends it
+--         'look' returns how many shares are taken, and changes nothing
+--         '' releases, 'single' does so for an owner whose share has weight 1, and 'leave' also leaves the
+--         queue: 3 if the owner took over from another, that one's value
+--         If the keys are on several nodes, no share can be released by one of them alone: its TTL ends
+--         it
 -- Reply   granted: {stamp, 'granted', the fencing token}
---         not to be had: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until
---         there may be more or -1 where that is not known, the counter as a string, maximum entries before this
---         one, the server's clock in microseconds}; for an upgrade '0', the number of the others that have shares,
---         and no clock
---         to be had, and others are before this one: {stamp, 'queued', maximum entries before this one}
---         shared with another limit: {stamp, 'limit', that limit, the one that is wanted}
---         looked at: {stamp, the number of shares that are taken}
---         given back: the stamp; and {stamp, 0} where it was not the owner's (any more), or is not in the
+--         no room: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until there
+--         may be room or -1 if unknown, the counter as a string, maximum entries before this one, the
+--         server's clock in microseconds}; for an upgrade '0', the number of other owners with shares, and
+--         no clock
+--         room, and others are before this one: {stamp, 'queued', maximum entries before this one}
+--         shared with another limit: {stamp, 'limit', that limit, the requested one}
+--         'look': {stamp, the number of shares that are taken}
+--         released: the stamp; {stamp, 0} if the owner did not have it (any more), or is not in the
 --         queue
---         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was done of it
--- Atomic  because a server runs a script whole: nobody comes between the look at the shares and the
---         writing of them, and no waiter is overtaken.
+--         an error AGAIN, to repeat the command at once (parts/next_waiter.lua): nothing of it was done
+-- Atomic  because a server runs a script whole: nobody comes between reading the shares and writing
+--         them, and no waiter is overtaken.
 --
--- A lock is free, one owner's, or shared. While it is shared, a value stands under it that is no owner's:
--- a sharer's, with '*' and the limit behind its id. So a client that knows only the lock finds it held. Its end
--- rests on the share of that sharer: it is never before another's, and an eighth of a TTL behind it at the
--- most. So few shares move it, and only the release of that one looks for another. The shares count only
--- while such a value stands there. A byte 0 behind it says that somebody waits, as for one owner's lock
--- (queue.lua): without that byte, what takes a share or gives one back does not look at the queue.
+-- A lock is free, one owner's, or shared. While it is shared, its value is no owner's: it is a sharer's, with
+-- '*' and the limit after its id. So a client that knows only the lock finds it held. The lock's end rests on
+-- the share of that sharer: it is never before another share's, and at most an eighth of a TTL after it. So
+-- few shares move it, and only the release of that share looks for another. The shares count only while the lock
+-- has such a value. A byte 0 after it means that there are waiters, as for one owner's lock (queue.lua):
+-- without that byte, taking or releasing a share does not read the queue.
 --
 -- The shares are a sorted set, scored by the server's time in milliseconds at which each ends by its own
--- TTL. A share of weight 3 has three members: the owner's value, and that with '#1' and '#2' behind it. The
--- number of live ones is a range, so there is no counter that can be wrong. Shares that have ended are
--- forgotten some at a time, for their space alone; until then they can be given back.
+-- TTL. A share of weight 3 has three members: the owner's value, and that followed by '#1' and '#2'. The
+-- live ones are counted by a range, so no counter can be wrong. Shares that have ended are deleted some at
+-- a time, only for their space; until then they can be released.
 --
--- Waiters stand in the queue of queue.lua: one that wants a share has '/', the limit, '/' and the weight
--- behind its TTL. The first that lives (parts/next_waiter.lua) is never overtaken. Whatever makes room hands on
--- to it, and to those behind it as far as there is room: at most 64 shares at once. What release.lua frees, it
--- hands to no waiter for a share: it tells the next to ask.
+-- Waiters are in the queue of queue.lua: a waiter for a share has '/', the limit, '/' and the weight after
+-- its TTL. The first living one (parts/next_waiter.lua) is never overtaken. A command that makes room hands on
+-- to it, and to later waiters while there is room: at most 64 shares at once. release.lua hands a lock to no
+-- waiter for a share: it has the next one ask.
 --
--- A writer, a permit, and the first of several readers are each given a token of their own (parts/token.lua); readers
--- that come to others have theirs. So a reader's token is above that of the writer before it, and readers do not
--- refuse one another. It is drawn before anything else is written: what the server refuses costs nobody a share.
--- Over several servers a reader keeps the token that there is, and each server's counter is raised to the largest
--- that any of them has before a reader is told it: so any later writer's token is larger.
+-- A writer, a permit, and the first of several readers each get a token of their own (parts/token.lua); readers
+-- that join others get those readers' token. So a reader's token is above that of the writer before it, and
+-- resources refuse no reader for another. It is minted before anything else is written: a write that the server
+-- refuses costs nobody a share. Over several servers a reader keeps the present token, and each server's counter
+-- is raised to the largest of all before a reader gets it: so any later writer's token is larger.
 --
--- What is asked most comes first: a server pays for each function that a script defines before it ends.
+-- The most frequent calls come first: a server pays for each function that a script defines before it ends.
 
 local call, stamp, owner, how = redis.call, ARGV[#ARGV], ARGV[1], ARGV[2]
 local lock, fence, queue, shares = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -68,7 +68,7 @@ if type(holder) == 'table' then
   local is_no_lock = string.find(holder.err, 'WRONGTYPE', 1, true) and (how == '' or how == 'leave')
   return is_no_lock and {stamp, 0} or call('GET', lock)
 end
--- Nearly every release: nobody waits, and the lock is one owner's, or its end rests on another's share, or this
+-- Nearly every release: no waiters, and the lock is one owner's, or its end rests on another share, or this
 -- was the last one.
 if how == '' and holder == owner and call('EXISTS', queue) == 0 then
   call('DEL', lock)
@@ -82,7 +82,7 @@ if holder then
   is_marked = string.byte(holder, -1) == 0
 end
 local looks = is_marked or not is_shared or how ~= '' and how ~= 'take'
--- A queue's key that holds no queue keeps no share from being given back.
+-- A share is released even if the queue's key holds no queue.
 local waiting = looks and redis.pcall('HLEN', queue)
 if type(waiting) == 'table' and not string.find(waiting.err, 'WRONGTYPE', 1, true) then
   call('HLEN', queue)
@@ -92,7 +92,7 @@ if type(waiting) == 'table' and (how == 'enter' or how == 'beat') then
 end
 --@ next_waiter
 
--- The next waiter, before anything is done: where the queue says AGAIN, nothing is.
+-- The next waiter, before anything is done: if the queue says AGAIN, nothing is.
 local is_waited_for, time, now, next, ticket = type(waiting) == 'number' and waiting > 0, nil, nil, nil, nil
 if is_waited_for and how ~= 'look' then
   pcall(redis.replicate_commands)
@@ -104,7 +104,7 @@ if is_waited_for and how ~= 'look' then
     call('HDEL', queue, ticket, owner)
     ticket = false
   end
-  -- A downgrade lets others in, too.
+  -- A downgrade makes room, too.
   local may_be_free = how == '' or how == 'leave' or how == 'downgrade' or not holder or is_shared
   next = next_waiter(queue, now, may_be_free, first, last, tonumber(ticket))
   if next.again then
@@ -141,14 +141,14 @@ if not time then
   time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- The limit of a lock that is shared. Without any, it is free, or one owner's.
+-- The limit of a shared lock. Without one, the lock is free, or one owner's.
 local limit = is_shared and (digit == 48 and '0' or string.match(holder, '^%d+', 34))
 
--- Nearly every first attempt: nobody waits, and the lock is free, or lasts for as long and has room even if
+-- Nearly every first attempt: no waiters, and the lock is free, or lasts long enough and has room even if
 -- shares that have ended count.
 local ttl, its_limit = ARGV[3], ARGV[4]
 local micros = time[1] * 1000000 + time[2]
--- What other servers have, where there are such.
+-- The largest token of other servers, if there are several.
 local least
 if how == 'take' or how == 'mend' then
   least = #ARGV > 6 and tonumber(ARGV[6])
@@ -157,14 +157,14 @@ elseif how == 'downgrade' then
 end
 --@ token
 
--- The token that there is, raised to the largest of other servers, where it `stays`; else one that is minted.
+-- The present token, raised to the largest of other servers, if it `stays`; else a minted one.
 local function draw(stays)
   local counter = (stays or least) and redis.pcall('GET', fence)
   if type(counter) == 'table' then
     return nil, counter
   end
   local token = math.max(tonumber(counter or '0') or 0, least or 0)
-  -- A word that is no number may be read as one that is not itself: `nan`.
+  -- tonumber may read a word as NaN, which fails both comparisons.
   if not (token >= 1000000000000000 and token < 9007199254740991) then
     return mint(fence, micros)
   end
@@ -204,7 +204,7 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- How many shares are taken.
+-- The number of taken shares.
 local function count()
   local live = call('ZCOUNT', shares, whole(now), '+inf')
   return live
@@ -219,14 +219,14 @@ elseif limit and used == 0 and gone == 0 then
 end
 
 local enters = how == 'enter' or how == 'beat'
--- The lock's end rests on the share of this owner.
+-- Rests the lock's end on this owner's share.
 local function rest_on(of, lasts)
   local behind = string.sub(of, 33) .. (is_waited_for and '\0' or '')
   call('SET', lock, string.sub(of, 1, 32) .. '*' .. limit .. behind, 'PX', lasts)
   call('PEXPIRE', shares, lasts)
 end
 
--- An owner has a share for this TTL from now. Where there was none, the lock is shared from here on.
+-- Gives an owner a share for this TTL from now. If it is the first, the lock is shared from now on.
 local function put(of, its_limit, its_weight, its_ttl)
   local is_new = not limit
   if is_new then
@@ -244,7 +244,7 @@ local function put(of, its_limit, its_weight, its_ttl)
   end
 end
 
--- A share is gone: the lock's end rests on another, or it is free.
+-- After a share is gone, rests the lock's end on another one, or frees the lock.
 local function close()
   used = count()
   if used == 0 then
@@ -268,7 +268,7 @@ local function is_room(its_limit, its_weight)
   return limit == its_limit and (limit == '0' or used + its_weight <= tonumber(limit))
 end
 
--- The next waiters are given what there is room for.
+-- Gives the next waiters shares, while there is room.
 local function serve(waiter)
   local given = 0
   while waiter and waiter.owner and not waiter.is_mute and given < 64 do
@@ -400,7 +400,7 @@ if has_room and passed == place then
   return {stamp, 'granted', token}
 end
 
--- Before the entry: what is no counter is said by the server.
+-- Before the entry, so that the server's error shows a key that is no counter.
 local shown = not has_room and call('GET', fence) or '0'
 if enters then
   local life = tonumber(ARGV[7])

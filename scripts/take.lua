@@ -1,21 +1,21 @@
--- take: takes one lock for an owner if nobody else holds it, where its fence counter is on another
--- node: the first of the three questions that make up for acquire.lua in a Cluster slot that moves.
+-- take: takes one lock for an owner if nobody else holds it, and its fence counter is on another
+-- node: the first of three commands that replace acquire.lua in a Cluster slot that moves.
 --
 -- KEYS    1 the lock
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'take' to take the lock, 'look' to take
---         nothing; 4.. where the owner takes over from others, their values: their lock is as good
+--         nothing; 4.. if the owner takes over from others, their values: their lock is as good
 --         as free; last the stamp
 -- Reply   taken: the stamp
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
---         in milliseconds or -1 where it has none, '0', 0}
---         free, and only looked at: {stamp, 'free'}
--- Atomic  because a server runs a script whole: no other owner can take the lock between the look
---         at it and the writing.
+--         in milliseconds or -1 without one, '0', 0}
+--         free, with 'look': {stamp, 'free'}
+-- Atomic  because a server runs a script whole: no other owner can take the lock between reading
+--         and writing it.
 --
--- A byte 0 behind the holder's value says that somebody waits: see queue.lua.
+-- A byte 0 after the holder's value means that there are waiters: see queue.lua.
 --
--- It has one key, because a node that moves a slot serves a script only where it has all of the
--- script's keys. The lock is not the owner's to use yet: it has no token, and mint.lua may come too
+-- The script has one key, because a node that moves a slot serves a script only if it has all of the
+-- script's keys. The owner may not use the lock yet: it has no token, and mint.lua may come too
 -- late.
 
 local stamp, replaced = ARGV[#ARGV], {}

@@ -36,7 +36,7 @@ impl Decimal {
         let mut digits = [b'0'; DIGITS_MAX as usize];
         let mut start = DIGITS_MAX;
         let mut rest = n;
-        // Two at a time, as a division of such a number takes longest.
+        // Two digits at a time, because the divisions take longest.
         while rest >= 10 {
             start -= 2;
             digits[usize::from(start)..][..2].copy_from_slice(&PAIRS[(rest % 100) as usize]);

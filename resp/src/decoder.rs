@@ -1,10 +1,9 @@
 //! Bytes to frames, as they come.
 //!
-//! All state of a half-received frame is here: the aggregates that are open (`open.rs` says what
-//! each of them waits for), what is being read of the innermost value, and what the frame has used
-//! of its limits. A line is judged in this order, whatever pieces it comes in: its type and whether
-//! that may stand here, its bound and its end, the frame's bytes, the number of values, and then
-//! what it says.
+//! All state of a half-received frame is here: the open aggregates (`open.rs` has what each of them
+//! waits for), the part of the innermost value that is being read, and the use of the frame's limits.
+//! A line is checked in this order, whatever pieces it comes in: its type and whether that may be
+//! here, its bound and its end, the frame's bytes, the number of values, and then its content.
 
 use bytes::{Buf, BytesMut};
 
@@ -15,7 +14,7 @@ use crate::open::{Aggregate, Left, List, Open, Pairs};
 use crate::scalar::{CRLF, Length};
 use crate::{DecodeError, Frame, Limits};
 
-/// Turns what a peer sends into frames.
+/// Turns a peer's bytes into frames.
 ///
 /// Received bytes are appended to one buffer; [`Decoder::decode`] takes whole values off its front
 /// and remembers what it has seen of the rest. One decoder belongs to one connection: the buffer's
@@ -39,11 +38,11 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 enum Reading {
-    /// A line, of whose content `scanned` bytes are known to hold no end.
+    /// A line whose first `scanned` content bytes are known to hold no end.
     Line { scanned: usize },
-    /// The bytes of a string, whose line has been read.
+    /// The bytes of a string after its line.
     Payload { text: TextType, len: usize },
-    /// The bytes of a streamed string's next part, whose line has been read.
+    /// The bytes of a streamed string's next chunk after its line.
     Chunk { length: usize },
 }
 
@@ -51,14 +50,14 @@ impl Reading {
     const NEW_LINE: Self = Self::Line { scanned: 0 };
 }
 
-/// What the bytes at the front of the buffer mean.
+/// The meaning of the bytes at the front of the buffer.
 enum Event {
-    /// More of them are needed.
+    /// More bytes are needed.
     Starved,
-    /// They opened, went on with or ended something.
+    /// The bytes opened, continued or ended a value.
     Progress,
     Leaf(Leaf),
-    /// They ended a string that came in chunks.
+    /// The bytes ended a string that came in chunks.
     LastChunk,
 }
 
@@ -78,14 +77,14 @@ impl Decoder {
     /// Takes the next frame off the front of `buf`, or returns `None` if more bytes are needed.
     ///
     /// Call it until it returns `None`, then append to `buf` and call it again. Parts of a frame
-    /// that have been understood are taken off `buf` before the frame is whole.
+    /// that have been read are taken off `buf` before the frame is whole.
     ///
     /// # Errors
     ///
-    /// What the peer did wrong. That is final: every later call returns the same error.
+    /// The peer broke the protocol or a limit. That is final: every later call returns the same error.
     #[inline]
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Option<Frame>, DecodeError> {
-        // Most replies to a lock's commands are such values. They need no state; and inlined,
+        // Most replies to a lock's commands are single values. They need no state; and inlined,
         // their frame is not moved from call to call, which costs more than reading it.
         if matches!(self.state, State::BetweenFrames) {
             if let Some((leaf, skipped)) = line::common_leaf(buf, self.budget.limits()) {
@@ -98,8 +97,8 @@ impl Decoder {
         self.decode_any(buf)
     }
 
-    /// Takes the next frame off the front of `buf` without making it, if it is spelled like this: for replies that are
-    /// expected. It is within the limits then, or the caller does not mind.
+    /// Takes the next frame off the front of `buf` without making it, if its bytes are these: for expected replies. The
+    /// limits are not checked.
     #[inline]
     pub fn skip(&mut self, buf: &mut BytesMut, frame: &[u8]) -> bool {
         let is_it = matches!(self.state, State::BetweenFrames) && buf.starts_with(frame);
@@ -109,7 +108,7 @@ impl Decoder {
         is_it
     }
 
-    /// Whether the frame that has begun and is not whole, if any, is a push. `buf` is what
+    /// Whether an incomplete frame at the front, if any, is a push. `buf` has the bytes that
     /// [`Decoder::decode`] has left.
     #[must_use]
     pub fn is_in_push(&self, buf: &[u8]) -> bool {
@@ -140,8 +139,8 @@ impl Decoder {
         outcome
     }
 
-    /// Takes an array of few common leaves, if all of it is at the front of `buf`: most replies that are no leaf are such
-    /// ones, which need no state.
+    /// Takes an array of few common leaves, if all of it is at the front of `buf`: most replies of several values are
+    /// such arrays, which need no state.
     fn take_short_array(&self, buf: &mut BytesMut) -> Option<Frame> {
         let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = buf[..] else { return None };
         let (count, limits) = (usize::from(count - b'0'), self.budget.limits());
@@ -186,8 +185,8 @@ impl Decoder {
         }
     }
 
-    /// Reads members of the innermost list for as long as they are common leaves: then nothing else
-    /// has to be looked at between two of them.
+    /// Reads members of the innermost list as long as they are common leaves, between which nothing
+    /// else has to be checked.
     fn read_common_members(&mut self, buf: &mut BytesMut) {
         if !matches!(self.reading, Reading::Line { scanned: 0 }) || self.chunks.is_some() {
             return;
@@ -294,7 +293,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether a value of this type may stand here, as far as its type tells.
+    /// Whether a value of this type may be here, judged by the type alone.
     fn check_place(&self, kind: u8) -> Result<(), DecodeError> {
         match kind {
             b';' if self.chunks.is_none() => Err(DecodeError::UnexpectedChunk),
@@ -306,7 +305,7 @@ impl Decoder {
         }
     }
 
-    /// Begins what a length or a count announces.
+    /// Begins the value that a length or a count announces.
     fn begin(
         &mut self,
         buf: &mut BytesMut,

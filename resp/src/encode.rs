@@ -6,7 +6,7 @@ use crate::scalar::{is_big_number, is_double, is_one_line};
 use crate::{Decimal, Frame};
 
 const CRLF: &[u8] = b"\r\n";
-/// What [`encode_parts`] counts on first.
+/// The room that [`encode_parts`] tries first, in bytes.
 const COMMAND_ROOM: usize = 320;
 
 /// How many bytes [`encode_command`] writes for `args`.
@@ -39,18 +39,18 @@ fn header_len(length: usize) -> usize {
 /// room.
 pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
     let start = out.len();
-    // Made long enough once: pieces are then stored without a look at the room for each.
+    // Made long enough once: pieces are then stored without a check of the room for each.
     out.resize(start + command_len(args), 0);
     let stored = store_command(&mut out[start..], args);
     debug_assert_eq!(stored, Some(out.len() - start));
 }
 
-/// As [`encode_command`], of a command of which some arguments are spelled already: those at its head, which are here, and
-/// those at its end, which the caller appends. `others` counts both. For a buffer that is used again and again: it may
-/// come to have more room than is needed.
+/// As [`encode_command`], for a command with some arguments encoded already: those in `head`, and those at its end,
+/// which the caller appends. `others` is the number of both. For a buffer that is used again and again, because it may
+/// reserve more room than needed.
 pub fn encode_parts(out: &mut BytesMut, head: &[u8], parts: &[&[&[u8]]], others: usize) {
     let start = out.len();
-    // Most commands are shorter, and to count how long one is takes half as long as to store it.
+    // Most commands are shorter, and counting one's length takes half as long as storing it.
     out.resize(start + COMMAND_ROOM, 0);
     let stored = store_some(&mut out[start..], head, parts, others).or_else(|| {
         out.resize(start + header_len(others) + head.len() + parts_len(parts), 0);
@@ -59,15 +59,15 @@ pub fn encode_parts(out: &mut BytesMut, head: &[u8], parts: &[&[&[u8]]], others:
     out.truncate(start + stored.unwrap_or(0));
 }
 
-/// Stores at the start of `room` what [`encode_command`] appends, and returns its length; nothing
-/// where `room` is shorter than [`command_len`], and then `room` may have the beginning of it.
+/// Stores at the start of `room` what [`encode_command`] appends, and returns its length in bytes; `None` if
+/// `room` is shorter than [`command_len`], and then `room` may have the command's beginning.
 pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {
     let whole = room.len();
     let rest = store_header(room, b'*', args.len())?;
     Some(whole - store_bulks(rest, args)?.len())
 }
 
-/// As [`store_command`], of a command whose arguments are in several places.
+/// As [`store_command`], for a command whose arguments are in several slices.
 pub fn store_parts(room: &mut [u8], parts: &[&[&[u8]]]) -> Option<usize> {
     store_some(room, b"", parts, 0)
 }
@@ -90,7 +90,7 @@ fn store_bulks<'a>(mut rest: &'a mut [u8], args: &[&[u8]]) -> Option<&'a mut [u8
     Some(rest)
 }
 
-/// Stores one bulk string at the start of `room`, and returns the room behind it.
+/// Stores one bulk string at the start of `room`, and returns the room after it.
 #[inline]
 fn store_bulk<'a>(room: &'a mut [u8], text: &[u8]) -> Option<&'a mut [u8]> {
     match u8::try_from(text.len()) {
@@ -106,7 +106,7 @@ fn store_bulk<'a>(room: &'a mut [u8], text: &[u8]) -> Option<&'a mut [u8]> {
     }
 }
 
-/// Stores a short header, the text behind it, and a line's end: with one look at the room for all.
+/// Stores a short header, the text after it, and a line's end, with one check of the room for all.
 #[inline]
 fn store_behind<'a, const N: usize>(
     header: [u8; N],
@@ -122,7 +122,7 @@ fn store_behind<'a, const N: usize>(
     Some(rest)
 }
 
-/// Stores `bytes` at the start of `room`, and returns the room behind them.
+/// Stores `bytes` at the start of `room`, and returns the room after them.
 #[inline]
 fn store<'a>(room: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
     let (head, rest) = room.split_at_mut_checked(bytes.len())?;
@@ -145,10 +145,10 @@ fn store_header(room: &mut [u8], kind: u8, length: usize) -> Option<&mut [u8]> {
 
 /// Appends a frame in its RESP3 spelling: for tests, proxies and scripted servers.
 ///
-/// What a line cannot hold is sent in a form that can: a [`Frame::Simple`] with a CR or LF in it
+/// A text that a line cannot hold is written in another form: a [`Frame::Simple`] with a CR or LF in it
 /// as a bulk string, such a [`Frame::Error`] as a blob error, and a [`Frame::BigNumber`] or a
-/// [`Frame::Double`] that is no number as a bulk string. So what is written always is well-formed; but a push inside another
-/// frame is written where it is, and a decoder will refuse it there.
+/// [`Frame::Double`] that is no number as a bulk string. So the output is always well-formed; but a push
+/// inside another frame is written where it is, and a decoder will refuse it there.
 ///
 /// Recursive: for frames nested no deeper than [`Limits::DEPTH_MAX`](crate::Limits::DEPTH_MAX).
 pub fn encode_frame(out: &mut BytesMut, frame: &Frame) {
@@ -184,7 +184,7 @@ fn put_line(out: &mut BytesMut, kind: u8, text: &[u8]) {
 }
 
 fn put_header(out: &mut BytesMut, kind: u8, length: usize) {
-    // A piece whose size is known when compiling is a store or two, not a call to copy: and nearly
+    // A piece whose size is known when compiling takes a store or two, not a call to copy; and nearly
     // every argument is this short.
     match u8::try_from(length) {
         Ok(ones @ 0..10) => out.extend_from_slice(&[kind, b'0' + ones, b'\r', b'\n']),

@@ -1,7 +1,7 @@
-//! What a peer can do wrong.
+//! The errors of a peer.
 
-/// What the peer did wrong. Final for its connection: where the next frame would begin is not
-/// known any more.
+/// How the peer broke the protocol or a limit. Final for its connection: the beginning of the next
+/// frame is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -23,7 +23,7 @@ pub enum DecodeError {
     /// A boolean is neither `t` nor `f`.
     #[error("the peer sent a boolean that is neither t nor f")]
     InvalidBoolean,
-    /// A null has something behind its type.
+    /// A null has bytes after its type.
     #[error("the peer sent a null with something in it")]
     InvalidNull,
     /// A double does not follow the grammar.
@@ -35,10 +35,10 @@ pub enum DecodeError {
     /// A verbatim string does not begin with three bytes of format and a colon.
     #[error("the peer sent a verbatim string without its format")]
     InvalidVerbatim,
-    /// The end of a streamed aggregate has something behind its type.
+    /// The end of a streamed aggregate has bytes after its type.
     #[error("the peer sent an end of a streamed aggregate with something in it")]
     InvalidEnd,
-    /// An end where no streamed aggregate is open, or where a value is due.
+    /// An end while no streamed aggregate is open, or while a value is due.
     #[error("the peer ended a streamed aggregate where none could end")]
     UnexpectedEnd,
     /// A streamed map ended between a key and its value.
@@ -53,7 +53,7 @@ pub enum DecodeError {
     /// Something other than a chunk inside a streamed string.
     #[error("the peer sent something else than a chunk inside a streamed string")]
     ExpectedChunk,
-    /// A push inside another value, or behind an attribute.
+    /// A push inside another value, or after an attribute.
     #[error("the peer sent a push message inside another value")]
     NestedPush,
     /// A line is longer than [`Limits::line_bytes`](crate::Limits::line_bytes).

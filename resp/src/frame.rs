@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::scalar;
 
-/// One value of the protocol, as it was received or is to be sent. The kinds are those of RESP3, all of them: a match may
-/// name all.
+/// One value of the protocol, received or to be sent. The variants are all types of RESP3: a match may name
+/// all.
 ///
 /// Text is bytes: the protocol promises no encoding. Bytes of a decoded frame are slices of the
 /// buffer that they were received into and keep that buffer alive; copy what is kept for long.
@@ -19,9 +19,9 @@ pub enum Frame {
     Error(Bytes),
     /// `:`: a signed 64-bit integer.
     Integer(i64),
-    /// `$`: a string of any bytes, also when it came in chunks.
+    /// `$`: a string of any bytes, also if it came in chunks.
     Bulk(Bytes),
-    /// `*`: frames in order, also when they came without a count.
+    /// `*`: frames in order, also if they came without a count.
     Array(Arc<[Frame]>),
     /// `_`, `$-1` or `*-1`: the three spellings mean the same.
     Null,
@@ -33,7 +33,7 @@ pub enum Frame {
     BigNumber(Bytes),
     /// `!`: an error of any bytes; its first word is the error's code.
     BlobError(Bytes),
-    /// `=`: a string that says how it wants to be shown.
+    /// `=`: a string with its format.
     Verbatim {
         /// `txt` for plain text, `mkd` for Markdown.
         format: [u8; 3],
@@ -46,18 +46,17 @@ pub enum Frame {
     Set(Arc<[Frame]>),
     /// `>`: a message that answers no command.
     Push(Arc<[Frame]>),
-    /// `|`: a value and what the server says about it.
+    /// `|`: a value and the server's attributes of it.
     Attributed {
-        /// What is said, in the order received.
+        /// The attributes, in the order received.
         attributes: Arc<[(Frame, Frame)]>,
-        /// The value that it is said about.
+        /// The value that the attributes are about.
         value: Box<Frame>,
     },
 }
 
 impl Frame {
-    /// Whether this is a push message, by its type alone: what an array contains never makes it
-    /// one.
+    /// Whether this is a push message, by its type alone, whatever an array contains.
     #[must_use]
     #[inline]
     pub fn is_push(&self) -> bool {
@@ -101,8 +100,8 @@ impl Frame {
         }
     }
 
-    /// The value of a field: of a map, or of an array that stands for one in RESP2, where names and
-    /// values take turns. The first, where there are several of that name.
+    /// The value of a field of a map, or of an array of alternating names and values, as in RESP2. The
+    /// first, if several have that name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Frame> {
         let is_name =
@@ -126,7 +125,7 @@ impl Frame {
         }
     }
 
-    /// Hardly any server says something about a value.
+    /// Hardly any server sends attributes.
     #[cold]
     fn bare(&self) -> &Self {
         self.value()
@@ -221,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Frames are moved about: neither may grow unnoticed.
+    /// Frames are moved often: neither type may grow unnoticed.
     #[test]
     fn a_frame_is_small_and_an_option_of_it_costs_nothing() {
         assert!(size_of::<Frame>() <= 40);

@@ -1,24 +1,23 @@
 //! Values without members, judged but not yet taken off the buffer.
 //!
-//! Small and plain to pass around, where a frame costs to move: the frame is made where it is to
-//! be.
+//! They are small and cheap to move, unlike frames: a frame is made where it is needed.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::Frame;
 use crate::scalar::CRLF;
 
-/// The bytes of a verbatim string in front of its text: the format and a colon.
+/// The length of a verbatim string's format and colon, before its text.
 pub(crate) const FORMAT_LEN: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leaf {
     Null,
-    /// A simple string whose text is static: it holds on to no buffer, and counts no references.
+    /// A simple string with a static text, which keeps no buffer and counts no references.
     Known(&'static str),
     Integer(i64),
     Boolean(bool),
-    /// What is at the front of the buffer: this many bytes and their CRLF.
+    /// The text at the front of the buffer: this many bytes and their CRLF.
     Text {
         text: TextType,
         len: usize,
@@ -49,7 +48,7 @@ impl Leaf {
         }
     }
 
-    /// How many bytes [`Leaf::take`] will take off.
+    /// How many bytes [`Leaf::take`] takes off.
     #[inline]
     pub(crate) fn text_len(self) -> usize {
         match self {

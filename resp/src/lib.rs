@@ -3,13 +3,13 @@
 //! No I/O happens here. A reader appends what it received to a [`BytesMut`](bytes::BytesMut) and
 //! asks a [`Decoder`] for frames; a writer appends commands to one with [`encode_command`].
 //!
-//! The peer is not trusted: every form is checked to the letter, every size is held against
-//! [`Limits`] before its bytes come, nothing is reserved from a length that was only declared, and
-//! nesting costs no stack while decoding. The same bytes give the same frames, or the same
-//! [`DecodeError`], however they were cut into pieces on the way.
+//! The peer is not trusted: every form is checked exactly, every size is compared with [`Limits`]
+//! before its bytes come, a declared length reserves nothing, and nesting costs no stack while
+//! decoding. The same bytes give the same frames, or the same [`DecodeError`], in whatever pieces
+//! they come.
 //!
-//! This crate knows nothing of commands, connections or replies: which frame answers what is for
-//! its caller to say.
+//! This crate knows nothing of commands, connections or replies: its caller matches frames to
+//! commands.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -30,7 +30,7 @@
 
 #![forbid(unsafe_code)]
 
-/// Its snippet is a test.
+/// The README's snippet is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,13 +1,13 @@
-//! What a peer may make a decoder hold, and what a frame has used of it.
+//! The limits of what a peer may make a decoder hold, and a frame's use of them.
 
 use crate::DecodeError;
 use crate::scalar::CRLF;
 
 /// Bounds on one top-level frame.
 ///
-/// A length or a count that breaks one is refused when it is declared, not when its bytes come.
-/// All of them count what is on the wire, so that a frame is refused or not whatever the machine.
-/// A user makes one from the default: `Limits { depth: 8, ..Limits::default() }`.
+/// A length or a count beyond a limit is refused when it is declared, not when its bytes come.
+/// All limits count bytes or values on the wire, so they are the same on every machine.
+/// Make your own from the default: `Limits { depth: 8, ..Limits::default() }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many arrays, maps, sets, pushes and attributes may be open at once. A value is inside
@@ -56,7 +56,7 @@ impl Default for Limits {
     }
 }
 
-/// What one frame has used of its limits.
+/// One frame's use of its limits.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,

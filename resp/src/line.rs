@@ -1,4 +1,4 @@
-//! Lines: how long one may be, where it ends, and how what it says leaves the buffer.
+//! Lines: their bounds, their ends, and how their content is taken off the buffer.
 //!
 //! Nothing here knows of nesting, or of what came before the line.
 
@@ -9,11 +9,11 @@ use crate::scalar::{self, CRLF, INTEGER_BYTES_MAX, Length};
 use crate::{DecodeError, Limits};
 
 pub(crate) enum LineEnd {
-    /// The content has this many bytes, and CRLF is behind it.
+    /// The content has this many bytes, followed by CRLF.
     At(usize),
-    /// The end has not come, and is not in this many bytes.
+    /// The end has not come; it is not in the first this many bytes.
     NotIn(usize),
-    /// A CR or an LF is there alone.
+    /// A CR or an LF is alone.
     Bare,
     BeyondBound,
 }
@@ -32,7 +32,7 @@ pub(crate) fn bound(kind: u8, line_bytes: usize) -> Result<usize, DecodeError> {
     }
 }
 
-/// What is wrong with a line of this type that is longer than its bound.
+/// The error for a line of this type that is longer than its bound.
 #[cold]
 pub(crate) fn too_long(kind: u8, bound: usize) -> DecodeError {
     match kind {
@@ -41,7 +41,7 @@ pub(crate) fn too_long(kind: u8, bound: usize) -> DecodeError {
     }
 }
 
-/// What is wrong with a line that does not say what its type says.
+/// The error for a line whose content does not fit its type.
 #[cold]
 fn malformed(kind: u8) -> DecodeError {
     match kind {
@@ -55,11 +55,11 @@ fn malformed(kind: u8) -> DecodeError {
     }
 }
 
-/// Looks for the end of a line in its content, behind the bytes that were looked at before.
+/// Finds the end of a line in its content, after the bytes that were scanned before.
 pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd {
     let visible = content.len().min(bound.saturating_add(1));
     let unseen = content.get(scanned..visible).unwrap_or_default();
-    // A vector search pays only where a line can be long.
+    // A vector search pays only if a line can be long.
     let offset = if bound > INTEGER_BYTES_MAX {
         memchr::memchr2(b'\r', b'\n', unseen)
     } else {
@@ -79,8 +79,8 @@ pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd 
     }
 }
 
-/// Reads the line of a scalar at the front of `buf`; its content has `len` bytes. What is not text
-/// is taken off.
+/// Reads the line of a scalar at the front of `buf`; its content has `len` bytes. All but text is
+/// taken off.
 pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Leaf, DecodeError> {
     let content = &buf[1..=len];
     let leaf = match kind {
@@ -113,7 +113,7 @@ pub(crate) fn skip(buf: &mut BytesMut, len: usize) {
     buf.advance(1 + len + CRLF.len());
 }
 
-/// Whether all bytes of a string are at the front of `buf`, and the CRLF behind them.
+/// Whether all bytes of a string and its CRLF are at the front of `buf`.
 #[inline]
 pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, DecodeError> {
     match buf.get(length..length + CRLF.len()) {
@@ -123,8 +123,8 @@ pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, Decode
     }
 }
 
-/// A value of the commonest forms if all of it is at the front of `buf`, and how many bytes are in
-/// front of its text. Other forms, and all faults, go the long way.
+/// A value of the commonest forms if all of it is at the front of `buf`, and the number of bytes
+/// before its text. Other forms, and all errors, go the long way.
 #[inline(never)]
 pub(crate) fn common_leaf(buf: &[u8], limits: &Limits) -> Option<(Leaf, usize)> {
     match buf {
@@ -172,10 +172,10 @@ fn short_number(text: &[u8]) -> Option<(i64, usize)> {
     None
 }
 
-/// What the most frequent of long numbers have: tokens, and what a script gives back.
+/// The digits of the most frequent long numbers: tokens and stamps.
 const STAMP_DIGITS: usize = 16;
 
-/// A number of as many digits: read at once, because a digit at a time would take as long as all the
+/// A number of [`STAMP_DIGITS`] digits, read at once: digit by digit, it would take as long as the
 /// rest of such a reply.
 #[inline]
 fn stamp(text: &[u8]) -> Option<i64> {
@@ -187,15 +187,15 @@ fn stamp(text: &[u8]) -> Option<i64> {
     Some(eight_digits(*high.first_chunk()?)? * 100_000_000 + eight_digits(*low.first_chunk()?)?)
 }
 
-/// What eight bytes say, if all of them are digits: at once, as the bytes of one number, of which
-/// each step joins neighbours.
+/// The number that eight bytes spell, if all of them are digits: as the bytes of one number, in
+/// which each step joins neighbours.
 #[inline]
 fn eight_digits(text: [u8; 8]) -> Option<i64> {
     const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
     const THREES: u64 = 0x3030_3030_3030_3030;
     const SIXES: u64 = 0x0606_0606_0606_0606;
     let bytes = u64::from_le_bytes(text);
-    // Digits are 0x30 to 0x39: from 0x3A on, six more is 0x40.
+    // Digits are 0x30 to 0x39: from 0x3A on, adding six gives 0x40 or more.
     if bytes & HIGH != THREES || bytes.wrapping_add(SIXES) & HIGH != THREES {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Aggregates whose end has not come yet.
 //!
-//! An open aggregate knows what it has and what it still waits for. It knows nothing of bytes or
+//! An open aggregate knows its members so far and what it still waits for, and nothing of bytes or
 //! limits.
 
 use std::mem;
@@ -34,7 +34,7 @@ pub(crate) enum Pairs {
 pub(crate) enum Left {
     /// This many values, or pairs.
     Members(usize),
-    /// Any number of them, and then an end.
+    /// Any number of members, and then an end.
     UntilEnd,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Open {
         pairs: Vec<(Frame, Frame)>,
         key: Option<Frame>,
     },
-    /// Attributes that have all come, and the value that they precede.
+    /// Attributes that are complete, and the value that they precede.
     Attributed {
         attributes: Arc<[(Frame, Frame)]>,
         value: Option<Frame>,
@@ -59,7 +59,7 @@ pub(crate) enum Open {
 }
 
 impl Aggregate {
-    /// How many values inside it its first line announces.
+    /// How many values the aggregate's first line announces.
     pub(crate) fn announced(self, left: Left) -> usize {
         match (self, left) {
             (_, Left::UntilEnd) => 0,
@@ -81,7 +81,7 @@ impl Open {
         matches!(self, Self::List { list: List::Push, .. })
     }
 
-    /// Whether the next value is one that no count has announced.
+    /// Whether no count has announced the next value.
     pub(crate) fn is_streamed(&self) -> bool {
         matches!(
             self,
@@ -107,8 +107,8 @@ impl Open {
         }
     }
 
-    /// Returns the aggregate if it waits for nothing more; nothing worth keeping is left here
-    /// then. Attributes are no value by themselves: from here on they wait for theirs.
+    /// Returns the aggregate if it waits for nothing more, and leaves it empty here. Attributes are no
+    /// value by themselves: from now on they wait for theirs.
     pub(crate) fn take_whole(&mut self) -> Option<Frame> {
         match self {
             Self::List { list, left: Left::Members(0), items } => {

@@ -1,11 +1,11 @@
-//! The text of single lines, judged and read. Nothing here knows of buffers or of nesting.
+//! Checks and reads the text of single lines. Nothing here knows of buffers or of nesting.
 
-/// What every line ends with.
+/// The end of every line.
 pub(crate) const CRLF: &[u8; 2] = b"\r\n";
 /// The longest text of an integer or a length: `i64::MIN` has a sign and 19 digits.
 pub(crate) const INTEGER_BYTES_MAX: usize = 20;
 
-/// What a length or a count may say. What a type allows is for the decoder to say.
+/// A length or a count. The decoder checks which of these a type allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Of(usize),
@@ -56,7 +56,7 @@ pub(crate) fn is_double(text: &[u8]) -> bool {
     matches!(text, b"inf" | b"-inf" | b"nan" | b"-nan") || is_decimal(text)
 }
 
-/// The number that a double says.
+/// The number of a double.
 pub(crate) fn double(text: &[u8]) -> Option<f64> {
     match text {
         // Redis before 7.2 prints the sign that the C library found in a NaN; it means nothing.
@@ -66,7 +66,7 @@ pub(crate) fn double(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// `[+-]digits[.digits][eE[+-]digits]`: narrower than what the standard library reads.
+/// `[+-]digits[.digits][eE[+-]digits]`: narrower than the standard library's.
 fn is_decimal(text: &[u8]) -> bool {
     let Some(rest) = skip_digits(skip_sign(text)) else {
         return false;
@@ -101,13 +101,13 @@ fn skip_sign(text: &[u8]) -> &[u8] {
     }
 }
 
-/// What is behind at least one digit.
+/// The text after at least one digit.
 fn skip_digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| &text[count..])
 }
 
-/// Whether `text` can stand in a line.
+/// Whether `text` fits in one line.
 pub(crate) fn is_one_line(text: &[u8]) -> bool {
     memchr::memchr2(b'\r', b'\n', text).is_none()
 }

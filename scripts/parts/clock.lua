@@ -1,11 +1,11 @@
--- clock: stands before a script, on its first line, where no script may call TIME (ElastiCache Serverless), and is called
--- in the place of that.
+-- clock: is put before a script, on its first line, if no script may call TIME (ElastiCache Serverless), and is called
+-- instead of TIME.
 --
--- The server's clock is read from a key there: one that ends at a moment which is written down says by its PTTL how far
--- away that is. The key is there within the script alone. It has the slot of the script's last key, the patterns of an ACL
--- that allow that key allow it too, and none that is there is written over. Such a clock counts milliseconds.
+-- It reads the server's clock from a key: one with a known end has a PTTL that tells how far away that is. The key
+-- exists only within the script. It is in the slot of the script's last key, ACL patterns that allow that key also
+-- allow this one, and no existing key is overwritten. Such a clock counts milliseconds.
 --
--- A server that has TIME after all, or refuses the key, is asked for TIME.
+-- If a server has TIME after all, or refuses the key, TIME is called.
 
 local function clock()
   local key = string.gsub(KEYS[#KEYS], '}:', '}:clock}:', 1)

@@ -1,19 +1,19 @@
--- next_waiter: the first living waiter in the queue of a lock (queue.lua), which is to have the lock. Whatever stands
--- before it is taken out: dead waiters, entries that are none, and gaps.
+-- next_waiter: the first living waiter in the queue of a lock (queue.lua), which is to get the lock. Whatever is
+-- before it is removed: dead waiters, invalid entries, and gaps.
 --
--- A waiter lives if its entry has not ended by the server's clock and, where the lock `is_free`, its channel has a
--- subscriber: so nobody waits longer for a process that has died. An entry that lasts longer than any may, because a
--- clock was set or another program wrote it, is cut to the longest time allowed. `own` is the ticket of the waiter that
--- calls, if any: it lives.
+-- A waiter lives if its entry has not ended by the server's clock and, if the lock `is_free`, its channel has a
+-- subscriber: so nobody waits longer for a process that has died. An entry that lasts too long, because a clock was
+-- set or another program wrote it, is cut to the longest time allowed. `own` is the ticket of the waiter that calls,
+-- if any: it lives.
 --
 -- The end of more than 100 gaps is found by the names of all fields, if these are few, and the user may read
--- them (HKEYS). Otherwise gaps are passed over 100 at a time. A queue with far too many gaps is deleted, so that no call
--- counts through them; so is a queue without an entry, or whose 'first' or 'last' is no ticket (a whole number up to
--- 2^52). Its waiters come back with their next question. After 500 entries, or 2000 gaps, the script is to
--- reply `again`, and do nothing of what it was called for: the caller repeats the call at once, which goes on from there.
+-- them (HKEYS). Otherwise gaps are passed 100 at a time. A queue with far too many gaps is deleted, so that no call
+-- goes through them; so is a queue without an entry, or whose 'first' or 'last' is no ticket (a whole number up to
+-- 2^52). Its waiters come back with their next command. After 500 entries, or 2000 gaps, the script has to reply
+-- `again`, without doing its work: the caller repeats the command at once, which goes on from there.
 --
--- Takes the queue's 'first' and 'last', as they are there. Returns the first ticket and the last (1 and 0 if the queue
--- is empty, and so deleted), and of the waiter at the first: the owner, the TTL, the limit and the weight of the share
+-- Takes the queue's 'first' and 'last', as stored. Returns the first ticket and the last (1 and 0 if the queue is
+-- empty, and so deleted), and of the waiter at the first: the owner, the TTL, the limit and the weight of the share
 -- that it wants, if any, the channel, and `is_mute` if the server does not say whether that has a subscriber.
 
 local function next_waiter(queue, now, is_free, begun, ended, own)
@@ -43,7 +43,7 @@ local function next_waiter(queue, now, is_free, begun, ended, own)
         next.owner, next.ttl, next.channel, next.is_mute = owner, ttl, channel, heard and heard.err
         next.limit, next.weight = limit, tonumber(weight)
       else
-        -- Its owner may have another entry, where somebody else wrote this one.
+        -- The owner may have another entry, if another program wrote this one.
         local is_its = owner and redis.call('HGET', queue, owner) == ticket
         redis.call('HDEL', queue, ticket, is_its and owner or ticket)
         first = first + 1

@@ -1,11 +1,11 @@
--- token: mints a fencing token for whoever is given a lock, or something of it, by the script itself.
+-- token: mints a fencing token for an owner to which the script itself gives a lock or a share.
 --
--- A token is one more than the counter, or the server's clock in microseconds (`micros`) where that is ahead. So a
--- server that begins with an older snapshot, and a replica that is promoted and had not heard all, mints none
--- again: the clock has moved on past all that was minted before. The counter may be forgotten after seven idle days.
+-- A token is one more than the counter, or the server's clock in microseconds (`micros`) if that is larger. So a
+-- server that begins with an older snapshot, or a promoted replica that lacks the last writes, mints none again:
+-- the clock has moved on past all former tokens. The counter expires after seven idle days.
 --
--- It gives back the token, and the token as it was written; or nil, and the error that is to be the script's reply. It is
--- called before anything else is written: what the server refuses to write, nobody is told of.
+-- Returns the token, and its text as written; or nil, and the error that has to be the script's reply. It is called
+-- before anything else is written, so that a grant that the server refuses to write is not reported.
 
 local function mint(fence, micros)
   local counter = redis.pcall('GET', fence)

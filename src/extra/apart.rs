@@ -4,13 +4,14 @@
 //! interrupted migration stays so until it is mended. A command of one key is always served: by the server that the slot
 //! moves from while it has the key, and then by the other one, to which the first redirects (`ASK`).
 //!
-//! An acquire has three pieces then: the lock is taken, its counter mints a token, and the lock is extended. Only the
-//! last reply issues the token. It proves that the owner had the lock without a gap, because no owner is granted it twice;
-//! so the token was minted after those of all earlier holders, and before those of all later ones, as with one script
-//! for both. The model `policy/model/apart.rs` checks this.
+//! An acquire has three pieces then: one takes the lock, one mints a token by its counter, and one extends the lock.
+//! Only the last reply issues the token. It proves that the owner had the lock without a gap, because no owner is
+//! granted a lock twice; so the token was minted after those of all earlier holders, and before those of all later
+//! ones, as with one script for both keys. The model `policy/model/apart.rs` checks this.
 //!
-//! The counters of several locks vote, as several servers do: each accepts the proposed token, or names the one that it has
-//! accepted, and then a larger one is proposed. So one token is above all that were issued for any of the locks.
+//! The counters of several locks vote, as several servers do: each accepts the proposed token, or names the last one
+//! that it has accepted, and then a larger one is proposed. So one token is above all that were issued for any of the
+//! locks.
 //!
 //! The queue is not used meanwhile: waiters poll.
 
@@ -24,7 +25,7 @@ use crate::scripts::script;
 const TAKE: Script = script!("take.lua");
 const MINT: Script = script!("mint.lua");
 
-/// Whether locks of this kind can be asked for so.
+/// Whether locks of this kind can be requested key by key.
 pub(crate) fn by_keys(kind: &'static Kind) -> bool {
     let is_it = |known: &&'static Kind| std::ptr::eq(*known, kind);
     #[cfg(any(test, feature = "groups"))]
@@ -34,7 +35,7 @@ pub(crate) fn by_keys(kind: &'static Kind) -> bool {
     [&FENCED, &PLAIN].iter().any(is_it)
 }
 
-/// Spells one of the pieces, in their order.
+/// Writes one of the pieces, numbered in their order.
 pub(crate) fn spell(mut question: Question<'_>, what: What, piece: usize) {
     let locks = locks(&question);
     let count = locks.len();
@@ -43,7 +44,7 @@ pub(crate) fn spell(mut question: Question<'_>, what: What, piece: usize) {
         (What::Acquire, 0) => take(question, names),
         (What::Acquire, 1) => mint(&mut question, names, count == 1),
         (What::Acquire | What::Extend, _) => extend(question, names),
-        // First the queues, so that no lock is handed to the owner that has just given it back.
+        // First the queues, so that no lock is handed to the owner that has just released it.
         (_, 0) if question.may_be_queued => release(question, &names.queue()),
         _ => release(question, names.lock()),
     }
@@ -61,7 +62,7 @@ fn take(question: Question<'_>, names: &Names) {
     let Question { command, owner, predecessor, ttl_ms, words, .. } = question;
     let ttl = Decimal::new(ttl_ms);
     let mut spelled: Vec<&[u8]> = vec![owner, &ttl, b"take"];
-    // Behind the keys of a group, and nothing: those in whose place it takes locks.
+    // After the keys of a group and an empty word: the owners whose locks it may take over.
     if let Some(place) = words.iter().position(|word| word.is_empty()) {
         words[place + 1..].iter().for_each(|word| spelled.push(word));
     }

@@ -1,4 +1,4 @@
-//! A Redis Cluster: a key is in a slot, a map says which master serves that, and other nodes redirect to it.
+//! A Redis Cluster: a key is in a slot, a map has the slot's master, and other nodes redirect to that.
 
 use super::apart::{by_keys, spell};
 use crate::cluster::host_port::HostPort;
@@ -17,7 +17,7 @@ fn redirect(error: &[u8], asked: &str) -> Option<Redirect> {
     Some(Redirect { slot: told.slot, to, is_lasting: told.kind == Kind::Moved })
 }
 
-/// The machine asks as this map says: of a node, or else if it believes that.
+/// Has the machine route by this map if it comes from a node, or if the machine takes its nodes for the Cluster's.
 pub(crate) fn route(machine: &mut Machine, map: &Map, is_node: bool, now: Moment) -> bool {
     if !is_node && !machine.are_nodes(&map.nodes, now) {
         return false;

@@ -1,4 +1,4 @@
-//! Elections: the queue of the lock names the next leader, by priorities that stand in the owners' values.
+//! Elections: the lock's queue chooses the next leader, by priorities in the owners' values.
 
 use crate::machine::{FENCED, Kind};
 

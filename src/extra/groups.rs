@@ -1,7 +1,7 @@
 //! Several locks of one owner, with one token for all: one script takes all of them, or none.
 //!
-//! The arguments are the keys of the locks after the first, then an empty one, and then the values of owners whose locks it
-//! may take over.
+//! The words of the kind are the keys of the locks after the first, an empty word, and the values of owners whose locks
+//! it may take over.
 
 use leasehold_resp::{Decimal, Frame};
 
@@ -47,14 +47,14 @@ pub(crate) static GROUP: Kind = Kind {
                 all.iter().flat_map(|names| [names.lock(), names.fence()]).collect();
             command.call(&scripts.repair, &keys, &[owner, &ttl, &Decimal::new(token)]);
         },
-        // In its place may go an extension to the rest of a time.
+        // An extension to the rest of `hold_at_least` may go in the place of a release.
         means: Means { read_release: read, ..Means::SCRIPTS },
     }),
     also,
     becomes: None,
 };
 
-/// Whether all are the owner's.
+/// Whether the owner has all locks.
 fn read(reply: &Frame) -> Option<Answer> {
     match reply {
         Frame::Bulk(_) => Some(Answer::Granted(None)),
@@ -63,31 +63,31 @@ fn read(reply: &Frame) -> Option<Answer> {
     }
 }
 
-/// One of the locks, which is kept until all are had.
+/// One of several locks, which is kept until the request has all.
 pub(crate) static PART: Kind = Kind { goes_on: false, has_guard: false, ..FENCED };
 
-/// The lock of the request that may keep others so.
+/// The lock of the one request that may keep locks so.
 pub(crate) static TURN: Kind = Kind { has_guard: false, ..PLAIN };
 
 fn also(words: &[Box<[u8]>]) -> &[Box<[u8]>] {
     words.split(|word| word.is_empty()).next().unwrap_or_default()
 }
 
-/// What the kind is told: these locks, the first of which it has the name of, in the place of these owners.
+/// The words of the kind for these locks, the first of which is its name, and for the owners to take over from.
 pub(crate) fn words(names: &[Names], replaced: &[Box<[u8]>]) -> Box<[Box<[u8]>]> {
     let also = names[1..].iter().map(|names| names.lock().into());
     let replaced = replaced.iter().cloned();
     also.chain([Box::default()]).chain(replaced).collect()
 }
 
-/// Those that are asked for here.
+/// The locks that this command is for.
 pub(super) fn names(question: &Question<'_>) -> Vec<Names> {
     let also = also(question.words).iter().filter_map(|key| Names::new(b"", key).ok());
     let all = std::iter::once(question.names.clone()).chain(also);
     all.filter(|names| question.has(names.lock())).collect()
 }
 
-/// What `acquire.lua` and `release.lua` are given of each.
+/// The keys of each lock, as for `acquire.lua` and `release.lua`.
 fn keys(names: &[Names]) -> Vec<Key> {
     let of_one = |names: &Names| [Key::of(names.lock()), Key::of(names.fence()), names.queue()];
     names.iter().flat_map(of_one).collect()

@@ -1,4 +1,4 @@
-//! What is built on the machine, which names nothing of it: features that only some programs use.
+//! Features that only some programs use, built on the machine, which does not name them.
 
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) mod apart;
@@ -23,7 +23,7 @@ pub(crate) use self::queue::QUEUE;
 pub(crate) use self::releases::Releases;
 use crate::machine::Script;
 
-/// The scripts of kinds of leases that stand here.
+/// The scripts of the kinds of leases in this module.
 pub(crate) const SCRIPTS: &[Script] = &[
     #[cfg(any(test, feature = "sharing"))]
     crate::scripts::SHARE,

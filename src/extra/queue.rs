@@ -2,13 +2,13 @@
 //! says what a waiting owner may conclude.
 //!
 //! The first of each line of this process has an entry, once the server has confirmed the channel for hand-overs.
-//! The owner says every third of the entry's life that it still waits. The entry stays on one connection: when that ends, or
-//! the server no longer knows the owner, another owner enters. Each end of an entry sends the release that leaves
-//! the queue, on the same connection; so a lock that is pushed to an owner that no longer waits is released unseen.
+//! The owner says every third of the entry's life that it still waits. The entry stays on one connection: when that
+//! ends, or the server no longer knows the owner, another owner enters. An entry ends with a release that leaves the
+//! queue, on the same connection; so a lock that is pushed to an owner that no longer waits is released unseen.
 //!
-//! If scripts may not do what a queue needs, such as call `TIME`, there is no queue, and the first polls.
+//! If scripts may not call a command that the queue needs, such as `TIME`, the first polls instead.
 //!
-//! Of several servers one has the queue, the same for all processes. A push there says whose turn it is to ask all servers.
+//! Of several servers one has the queue, the same for all processes. Its push is an owner's turn to ask all servers.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
     plan_unanswered(machine, id);
 }
 
-/// The question waits until the server was looked at.
+/// The command waits until the server's reign was queried.
 fn plan_unasked(machine: &mut Machine, id: LeaseId, now: Moment) {
     let late_at = now.after(machine.settings().timeout);
     let Some((_, Waiting { retry, .. })) = machine.entry(id) else { return };
@@ -62,7 +62,7 @@ fn plan_unanswered(machine: &mut Machine, id: LeaseId) {
     machine.plan(id, sooner.fold(late_at, Moment::min));
 }
 
-/// What a server says to an entry.
+/// A server's answer to an entry.
 struct Said {
     answer: QueueAnswer,
     token: u64,
@@ -70,7 +70,7 @@ struct Said {
     frees_at: Option<Moment>,
 }
 
-/// The reply of `queue.lua`; its stamp has been seen to.
+/// Reads the reply of `queue.lua`, whose stamp was checked.
 fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
     let Frame::Array(items) = reply else { return None };
     let said = |answer| Said { answer, token: 0, before: 1, frees_at: None };
@@ -91,7 +91,7 @@ fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
             Frame::Integer(before),
             Frame::Integer(clock),
         ] if word == "held" => {
-            // A counter that somebody else has written shows nothing.
+            // A counter that another program has written shows nothing.
             let clock = u64::try_from(*clock).ok()?;
             let shown = number(counter).map(|counter| Shown { counter, clock, asked_at });
             let frees_in = u64::try_from(*pttl).ok().map(|ms| Duration::from_millis(ms + 1));
@@ -113,11 +113,11 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
             return machine.comes_back(id, Setback::Held(None), now);
         }
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
-        // What an acquire may be told, too, is no nonsense.
+        // A reply that an acquire may also get is valid.
         if reply.is_some() && error.is_none() && !is_lasting {
             machine.is_nonsense(server);
         }
-        // Others can do without one of several.
+        // The others of several servers can do without this one.
         let is_over = is_lasting && machine.is_alone();
         let setback = if is_over { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);
@@ -147,12 +147,12 @@ fn pushed(machine: &mut Machine, server: usize, push: &[Frame], now: Moment) {
         {
             handed_over(machine, server, told, now);
         }
-        // Of something that nobody here asked for.
+        // A push that was not asked for.
         _ => {}
     }
 }
 
-/// A message says that the lock is an owner's: the token, a space, and the owner's value.
+/// Reads the message that an owner has the lock: the token, a space, and the owner's value.
 fn handed_over(machine: &mut Machine, server: usize, told: &[u8], now: Moment) {
     let Some(space) = told.iter().position(|byte| *byte == b' ') else { return };
     let (token, owner) = (number(&told[..space]), &told[space + 1..]);
@@ -165,7 +165,7 @@ fn handed_over(machine: &mut Machine, server: usize, told: &[u8], now: Moment) {
 
 fn act(machine: &mut Machine, id: LeaseId, action: WaiterAction, token: u64, now: Moment) {
     match action {
-        // What names no token is no grant: the server is asked.
+        // Without a token it is no grant: the server is asked.
         WaiterAction::Hold { counts_from }
             if Ballot::new(0).accepts(token, true) && is_given(machine, id, now) =>
         {
@@ -177,13 +177,14 @@ fn act(machine: &mut Machine, id: LeaseId, action: WaiterAction, token: u64, now
     }
 }
 
-/// Whether the server of the entry is believed what it gives.
+/// Whether a grant by the entry's server is believed.
 fn is_given(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
     let server = machine.entry(id).map(|(entry, _)| entry.server);
     server.is_some_and(|server| machine.is_given_by_queue(server, now))
 }
 
-/// The next question: a third of the entry's life after the last one, at the end of the holder's lease, and before the limit.
+/// Plans the next command: a third of the entry's life after the last one, or sooner at the end of the holder's lease,
+/// and before the limit.
 fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let is_alone = machine.is_alone();
     let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
@@ -192,26 +193,25 @@ fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(entry.pause))));
     let all = all_due(entry, is_alone);
     let next = all.map_or(next, |at| next.min(at));
-    // The answer may be of before that.
+    // The answer may be from before the change.
     let is_told = entry.is_told && entry.before == 0;
     let next = if is_told { next.min(soonest(entry, term, is_alone)) } else { next };
     let limit = retry.last_word_at(now).or(retry.ends_at());
     machine.plan(id, late_within(next, limit).max(now));
 }
 
-/// The place is kept whatever the policy says.
+/// The next command after a change; the place is kept whatever the retry policy says.
 fn soonest(entry: &Entry, term: Term, is_alone: bool) -> Moment {
     entry.asked_at.after(entry.pause.min(beat(term, is_alone)))
 }
 
-/// When all of several servers are asked: by the first, and where the one with the queue says nothing.
+/// When an entry has all of several servers asked: if it is the first, or the one with the queue does not answer.
 fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
     let asks_all = !is_alone && (entry.before == 0 || entry.unanswered_since.is_some());
     asks_all.then(|| entry.all_asked_at.after(ASK_ALL_EACH))
 }
 
-/// It is time to say that the owner still waits, unless the last time was a moment ago; or to give up a question
-/// that has no answer.
+/// Says that the owner still waits, unless it said so a moment ago; or gives up a command without an answer.
 fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
     let Some((entry, Waiting { term, retry })) = machine.entry(id) else { return };
@@ -235,7 +235,7 @@ fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     } else if entry.asked_at.after(timeout) > now {
         plan_unanswered(machine, id);
     } else if is_alone && entry.state.has_place(term, now) {
-        // The answer is late, and the entry lives: the same question goes behind the first, where it costs nothing.
+        // The answer is late, and the entry lives: the same command goes after the first, where it costs nothing.
         ask(machine, id, now);
     } else {
         machine.comes_back(id, Setback::Failing, now);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::machine::{Command, Memory};
 use crate::policy::Moment;
 
-/// A successor that serves for longer than this is followed by then.
+/// How long a release is remembered: a successor that has served for longer has been followed by then.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Maximum releases that are remembered: the oldest are forgotten.
 const REMEMBERED_MAX: usize = 2048;

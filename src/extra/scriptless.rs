@@ -1,13 +1,13 @@
 //! Locks on servers without scripts, which compare in `SET`: Redis from 8.4 on, Valkey from 8.1 on.
 //!
-//! The key, its value and the counter are those that scripts have, so clients with scripts and without exclude one another,
-//! and tokens rise over both. `machine/steps.rs` says how a token is minted, and why that is safe.
+//! The key, its value and the counter are as with scripts, so clients with scripts and without exclude one another, and
+//! share rising tokens. `machine/steps.rs` says how a token is minted, and why that is safe.
 //!
 //! A lock is released by a `SET` with an expiry in the past, if its value is the owner's: each server with `IFEQ` has that,
 //! while `DELEX` is only in Redis, and `DELIFEQ` only in Valkey 9. The value is compared whole, so it has no format, and
 //! scripts add no mark to it.
 //!
-//! There is no queue: a waiter asks again when the server tells of the lock, and at intervals, in no order.
+//! There is no queue: waiters ask again when the server pushes a change, and at intervals, in no order.
 
 use leasehold_resp::Decimal;
 
@@ -15,7 +15,7 @@ use crate::machine::{Alone, Answer, FENCED, Kind, Means, PLAIN, Question};
 
 static IN_STEPS: Kind = COMPARED;
 
-/// Likewise without fencing.
+/// The same without fencing.
 static PLAINLY: Kind = Kind { is_fenced: false, ..COMPARED };
 
 const COMPARED: Kind = Kind {
@@ -40,7 +40,7 @@ const COMPARED: Kind = Kind {
     becomes: None,
 };
 
-/// What is asked in the place of a kind. Others need scripts, and the server says whether it has them.
+/// The kind without scripts, in the place of this one. Others need scripts, and the server says whether it has them.
 pub(crate) fn in_the_place_of(kind: &'static Kind) -> &'static Kind {
     let is = |known: &'static Kind| std::ptr::eq(kind, known);
     if is(&FENCED) {
@@ -52,7 +52,7 @@ pub(crate) fn in_the_place_of(kind: &'static Kind) -> &'static Kind {
     }
 }
 
-/// Whether a lease of this kind is kept and given back without scripts.
+/// Whether a lease of this kind is renewed and released without scripts.
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) fn is_in_steps(kind: &Kind) -> bool {
     [&IN_STEPS, &PLAINLY].into_iter().any(|known| std::ptr::eq(known, kind))

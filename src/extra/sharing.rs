@@ -1,6 +1,6 @@
 //! Locks that several clients may share: `scripts/share.lua` has the arguments and replies.
 //!
-//! The arguments of a share are the limit, 0 without one, and its weight.
+//! The words of a share are the limit, 0 without one, and its weight.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::machine::{Alone, Answer, FENCED, Kind, Means, PLAIN, Question, Script
 use crate::policy::{Ballot, Failing};
 use crate::scripts::{SHARE, script};
 
-/// What is wanted of a lock that others may have shares of.
+/// A request for a lock that others may have shares of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// The limit, 0 without one, and the weight; none for the whole lock.
@@ -18,7 +18,7 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// All of it.
+    /// The whole lock.
     pub(crate) const WHOLE: Self = Self { share: None };
     /// One share, beside any number of others.
     pub(crate) const ANY: Self = Self { share: Some([0, 1]) };
@@ -36,7 +36,7 @@ impl Sharing {
         }
     }
 
-    /// By which a lease asks that has something else of the lock.
+    /// The kind to which a lease with another share of the lock changes.
     pub(crate) fn turned(self) -> &'static Kind {
         if self.share.is_some() { &SHARES } else { &UPGRADED }
     }
@@ -46,7 +46,7 @@ impl Sharing {
         share.map(|number| Decimal::new((*number).into()).to_vec().into()).collect()
     }
 
-    /// Whether a lease of this kind, with these words, has it.
+    /// Whether a lease of this kind, with these words, has this share.
     pub(crate) fn is_of(self, kind: &Kind, words: &[Box<[u8]>]) -> bool {
         let kinds: &[&Kind] =
             if self.share.is_some() { &[&SHARES] } else { &[&WHOLE, &PLAINLY_WHOLE, &UPGRADED] };
@@ -56,7 +56,7 @@ impl Sharing {
 
 pub(crate) const PROLONG: Script = script!("prolong.lua");
 
-/// Some of the lock; in the place of the whole one, it keeps a share of that.
+/// A share of the lock; in the place of the whole lock, it keeps a share of that.
 static SHARES: Kind = Kind {
     is_fenced: true,
     is_exclusive: false,
@@ -116,17 +116,17 @@ const ALL: Kind = Kind {
     becomes: None,
 };
 
-/// All of the lock, which lets sharers in where it is given back.
+/// The whole lock, whose release lets sharers in.
 static WHOLE: Kind = ALL;
 
 /// The same without fencing.
 static PLAINLY_WHOLE: Kind =
     Kind { is_fenced: false, acquire: PLAIN.acquire, read: PLAIN.read, ..ALL };
 
-/// The same in the place of the only share.
+/// The whole lock in the place of the only share.
 static UPGRADED: Kind = Kind { acquire: |question| turn(question, b"upgrade"), read, ..ALL };
 
-/// Whether a lease of this kind has to do with the key of the shares.
+/// Whether a lease of this kind uses the key of the shares.
 pub(crate) fn has_shares(kind: &Kind) -> bool {
     [&SHARES, &WHOLE, &PLAINLY_WHOLE, &UPGRADED].into_iter().any(|known| std::ptr::eq(known, kind))
 }
@@ -156,7 +156,7 @@ fn wanted<'a>(question: &Question<'a>) -> [&'a [u8]; 2] {
     }
 }
 
-/// The largest token that any server has, as far as is known.
+/// The largest token that is known of any server.
 fn least(question: &Question<'_>) -> Decimal {
     let led_to = question.ballot.filter(|ballot| ballot.is_outbid()).map_or(0, Ballot::proposal);
     Decimal::new(led_to.max(question.token))
@@ -170,7 +170,7 @@ fn take(question: Question<'_>, how: &[u8]) {
     call(question, &words[..words.len() - usize::from(is_alone)]);
 }
 
-/// Takes the place of what the predecessor has.
+/// Replaces the predecessor's share.
 fn turn(question: Question<'_>, how: &[u8]) {
     let (ttl, least) = (Decimal::new(question.ttl_ms), least(&question));
     let (from, is_alone) = (question.predecessor.unwrap_or_default(), question.command.is_alone);

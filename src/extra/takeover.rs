@@ -2,12 +2,12 @@
 //!
 //! One script at each server takes the lock and accepts the token, so nobody comes between the former holder and the new
 //! one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts one only above its counter
-//! (`policy/fence.rs`). A steal breaks exclusion on purpose: the former holder goes on until it is told
-//! of its loss. An adoption does not: a ticket is an owner without a process, whose lock counts as free for a request that
+//! (`policy/fence.rs`). A steal breaks exclusion on purpose: the former holder goes on until it learns of its loss. An
+//! adoption does not: a ticket is an owner without a process, whose lock counts as free for a request that
 //! names it; and a server that has lost the ticket grants nothing.
 //!
-//! A lost round is released like any other. Servers that had granted it are free then: the victim, or the
-//! ticket, may be without a quorum.
+//! A lost round is released like any other. The lock is free then on servers that had granted it: the victim, or
+//! the ticket, may be without a quorum.
 //!
 //! `keep.lua` writes the ticket: from then on no late command of the former holder touches the key.
 
@@ -24,11 +24,11 @@ use crate::scripts::script;
 pub(crate) const SEIZE: Script = script!("seize.lua");
 pub(crate) const KEEP: Script = script!("keep.lua");
 
-/// A lock that is taken from its holder: the word is the id of the only owner that it may be taken from, or is empty.
+/// A lock that is taken from its holder: the word is the only owner's id that it may be taken from, or is empty.
 pub(crate) static SEIZED: Kind = seized(&FENCED);
 pub(crate) static SEIZED_PLAIN: Kind = seized(&PLAIN);
 
-/// In the place of a release, as long as the ticket is good: the word is the value of its owner.
+/// Extends a lease into a ticket instead of a release, for the ticket's life: the word is the value of its owner.
 static TICKETED: Kind = Kind {
     alone: Some(Alone {
         extend: |question| {
@@ -42,7 +42,7 @@ static TICKETED: Kind = Kind {
     ..seized(&FENCED)
 };
 
-/// The same lock is neither its holder's nor the ticket's.
+/// Releases the same lock for its holder and for the ticket.
 static RETURNED: Kind = Kind {
     release: |question| {
         let queue = question.names.queue();
@@ -77,9 +77,9 @@ const fn seized(becomes: &'static Kind) -> Kind {
     }
 }
 
-/// The lock of a lease goes to a ticket that is good for this time, and for as long as the lock was to be held at least;
-/// the value of the ticket's owner. None where the lease is not held any more. [`Machine::poll_release`] says what comes
-/// of it; unless the ticket is anybody's then, [`take_back`] gives it back.
+/// Gives the lock of a lease to a ticket that is good for `within`, and at least for the rest of `hold_at_least`.
+/// Returns the value of the ticket's owner; none if the lease is no longer held. [`Machine::poll_release`] has the
+/// result; a ticket that no caller gets then has to be released by [`take_back`].
 pub(crate) fn into_ticket(
     machine: &mut Machine,
     id: LeaseId,
@@ -94,12 +94,12 @@ pub(crate) fn into_ticket(
     is_held.then_some(owner)
 }
 
-/// Nobody has the ticket: its lock is given back, its own at some servers and its maker's at others.
+/// Releases the lock of a ticket that no caller has: it is the ticket's at some servers, and its maker's at others.
 pub(crate) fn take_back(machine: &mut Machine, id: LeaseId, now: Moment) {
     machine.take_back(id, &RETURNED, now);
 }
 
-/// What an owner says, without a lock-delay: a ticket has none.
+/// The text of an owner's value without a lock-delay: a ticket has none.
 fn without_delay(said: &[u8]) -> &[u8] {
     let Some(rest) = said.strip_prefix(b"+") else { return said };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

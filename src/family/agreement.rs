@@ -1,6 +1,6 @@
-//! What several servers agree on: an attempt proposes a token to all of them, learns what they had accepted,
-//! and has a value accepted (`policy/register.rs` has the rules, `scripts/promise.lua` and `scripts/accept.lua`
-//! are the two questions).
+//! A value on which several servers agree: an attempt proposes a token to all of them, learns what they had
+//! accepted, and has a value accepted (`policy/register.rs` has the rules, `scripts/promise.lua` and
+//! `scripts/accept.lua` are the two commands).
 
 use std::time::Duration;
 
@@ -23,31 +23,31 @@ pub(super) const PROPOSALS_MAX: u32 = 12;
 const PAUSE: Backoff =
     Backoff { first: Duration::from_millis(2), longest: Duration::from_millis(200) };
 
-/// One owner's attempts at what is kept under one key.
+/// One owner's attempts at the value of one key.
 #[derive(Clone, Copy)]
 pub(super) struct Agreement<'a> {
     pub(super) site: &'a Site,
     pub(super) key: &'a Key,
     pub(super) owner: &'a Owner,
     pub(super) fingerprint: &'a [u8],
-    /// Of the lease that keeps others from doing the same work, in milliseconds; 0 for none.
+    /// The TTL of the lease that keeps others from doing the same work, in milliseconds; 0 for none.
     pub(super) ttl_ms: u64,
-    /// For how long the key is kept.
+    /// How long the key is kept.
     pub(super) keep: Duration,
 }
 
-/// What was agreed on, or may be.
+/// A value that was agreed on, or may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) fingerprint: Bytes,
     pub(super) text: Bytes,
 }
 
-/// What came of proposals.
+/// The result of proposals.
 #[derive(Debug)]
 pub(super) enum Proposed {
     Promised(Promised),
-    /// Others have the lease, for this long, or were in the way again and again.
+    /// Other attempts have the lease, for this long, or were in the way again and again.
     Running {
         left: Duration,
         /// All of them with another fingerprint.
@@ -55,20 +55,20 @@ pub(super) enum Proposed {
     },
 }
 
-/// What a quorum has promised.
+/// The promise of a quorum.
 #[derive(Debug)]
 pub(super) struct Promised {
     pub(super) token: u64,
     pub(super) reading: Reading<Value>,
-    /// How often a server has promised a token, at the most.
+    /// How often a server has promised a token: the largest number of any server.
     pub(super) starts: u64,
-    /// What the clocks of a quorum have reached, in milliseconds since 1970.
+    /// The time that the clocks of a quorum have reached, in milliseconds since 1970.
     pub(super) clock_ms: u64,
-    /// When it was asked for.
+    /// When the promise was asked for.
     pub(super) asked_at: Moment,
 }
 
-/// What one server says to a proposal.
+/// One server's answer to a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Promised { starts: u64, accepted: Option<(u64, Value)>, clock_ms: u64 },
@@ -78,7 +78,7 @@ enum Said {
 }
 
 impl Agreement<'_> {
-    /// What a quorum has accepted, without a promise: its reading is the last word only if it is decided.
+    /// Reads what a quorum has accepted, without a promise: the reading is final only if it is decided.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Agreement<'_> {
         Ok(promised.map_or_else(|| round.running(), Proposed::Promised))
     }
 
-    /// Proposes tokens until a quorum has promised one, or others are in the way.
+    /// Proposes tokens until a quorum has promised one, or other attempts are in the way.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Agreement<'_> {
             turn += 1;
             let is_theirs = round.is_of_another(quorum);
             if round.promises > 0 && (is_theirs || round.outbid(quorum, ballot).is_none()) {
-                // What a minority has promised is no lease.
+                // Promises of a minority are no lease.
                 let _ = self.accept(ballot.proposal(), "fail", b"", b"").await;
             }
             if is_theirs || turn == PROPOSALS_MAX {
@@ -164,11 +164,11 @@ impl Agreement<'_> {
     }
 
     /// Whether a quorum has accepted this value under the token, or extended or ended the attempt's lease; false
-    /// where too many servers refuse.
+    /// if too many servers refuse.
     ///
     /// # Errors
     ///
-    /// Why too few servers answer: what a minority has accepted may be agreed on later.
+    /// If too few servers answer: a value that a minority has accepted may be agreed on later.
     pub(super) async fn accept(
         &self,
         token: u64,
@@ -195,8 +195,8 @@ impl Agreement<'_> {
         Err(answers.into_iter().filter_map(failed).collect())
     }
 
-    /// Whether a quorum has accepted this value under a larger token, where too few accept it under the one that
-    /// was promised: servers that were away then, or have promised more since. It gives way to any other value.
+    /// Whether a quorum accepts this value under a larger token, if too few accept it under the promised one, because
+    /// servers were away then, or have promised a larger one since. It gives way to any other value.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ struct Round {
     starts: u64,
     accepted: Vec<Option<(u64, Value)>>,
     clocks: Vec<u64>,
-    /// For how long, under which token, and whether of another request.
+    /// Leases of attempts: for how long, the token, and whether for another request.
     running: Vec<(Duration, u64, bool)>,
     stale: Vec<u64>,
     ahead: Vec<u64>,
@@ -253,7 +253,7 @@ impl Round {
         Some(Promised { token, reading, starts: self.starts, clock_ms, asked_at })
     }
 
-    /// Whether an attempt of another has the lease, and did not just split the promises with this one.
+    /// Whether another owner's attempt has the lease, and has not only split the promises with this one.
     fn is_of_another(&self, quorum: Quorum) -> bool {
         let with = |token: u64| self.running.iter().filter(|(_, its, _)| *its == token).count();
         let has_quorum =
@@ -261,7 +261,7 @@ impl Round {
         !self.running.is_empty() && (self.promises == 0 || self.running.iter().any(has_quorum))
     }
 
-    /// The next proposal, where only tokens stood in the way.
+    /// The next proposal, if only tokens were in the way.
     fn outbid(&self, quorum: Quorum, ballot: Ballot) -> Option<Ballot> {
         let is_token = self.stale.len() + self.ahead.len() > 0;
         if !is_token || quorum.verdict(0, self.running.len()) == Verdict::Lost {
@@ -279,12 +279,12 @@ impl Round {
 }
 
 impl Said {
-    /// The reply of `promise.lua` to a proposal.
+    /// Reads the reply of `promise.lua` to a proposal.
     fn of_proposal(reply: &Frame) -> Option<Self> {
         Self::read(reply, b"promised")
     }
 
-    /// Its reply to a look.
+    /// Reads its reply to a look.
     fn of_look(reply: &Frame) -> Option<Self> {
         Self::read(reply, b"seen")
     }
@@ -328,7 +328,7 @@ fn number(text: &Bytes) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The reply of `accept.lua`, and of `settle.lua`.
+/// Reads the reply of `accept.lua`, and of `settle.lua`.
 pub(super) fn is_accepted(reply: &Frame) -> Option<bool> {
     match reply {
         stamp if is_stamp(stamp) => Some(true),

@@ -18,18 +18,18 @@ use crate::policy::{Verdict, number};
 use crate::race::next;
 use crate::stats::Meter;
 
-/// What an answer is wanted for.
+/// The purpose of a call.
 pub(crate) type Purpose<'a> = purpose::Purpose<&'a Watch>;
 
-/// One key that may change, of one caller that waits for that.
+/// One key, for a caller that waits for its changes.
 pub(crate) struct Watch {
     locker: Locker,
     key: Key,
-    /// By server: what was asked last.
+    /// For each server, the last call.
     asked: Mutex<Box<[Option<Call>]>>,
 }
 
-/// Whether a reply is the question's stamp alone, which has been seen to.
+/// Whether a reply is only the command's stamp, which was checked.
 pub(super) fn is_stamp(reply: &Frame) -> bool {
     matches!(reply, Frame::Bulk(_))
 }
@@ -52,7 +52,7 @@ impl Locker {
         self.driver.meter()
     }
 
-    /// What `read` makes of a server's reply.
+    /// The result of `read` on a server's reply.
     pub(super) async fn ask<T>(
         &self,
         server: usize,
@@ -84,7 +84,7 @@ fn question(purpose: Purpose<'_>, script: &Script, parameters: &[&[u8]]) -> mach
         watched: None,
     };
     match purpose {
-        // A user that only looks needs no right to call a script by its digest.
+        // A user that only inspects needs no right to call a script by its digest.
         #[cfg(feature = "inspect")]
         Purpose::Look => {
             machine::Call { is_whole: true, acts: false, changes: |_| false, ..question }
@@ -97,8 +97,8 @@ fn question(purpose: Purpose<'_>, script: &Script, parameters: &[&[u8]]) -> mach
     }
 }
 
-/// Whether the server has changed what may be waited for: not where a latch or a barrier stays closed, but where a
-/// generation before it was let go.
+/// Whether a call has changed a watched key: not if a latch or a barrier stays closed, unless the call released a
+/// generation before.
 fn changes(reply: &Frame) -> bool {
     match reply {
         Frame::Array(items) => {
@@ -120,17 +120,17 @@ impl Watch {
         drop(before);
     }
 
-    /// What was asked last; nothing is, from here on.
+    /// Takes the last calls out.
     fn take(&self) -> Vec<Call> {
         lock(&self.asked).iter_mut().filter_map(mem::take).collect()
     }
 
-    /// From here on a change counts.
+    /// Begins to watch for changes.
     pub(super) fn rearm(&self) {
         self.take();
     }
 
-    /// Whether a quorum tells of changes.
+    /// Whether a quorum pushes changes.
     pub(super) fn is_told(&self) -> bool {
         let telling = lock(&self.asked).iter().flatten().filter(|call| call.is_told()).count();
         self.locker.quorum().verdict(telling, 0) == Verdict::Won

@@ -1,5 +1,5 @@
-//! A barrier that lets all go when a number of parties have arrived, again and again (`scripts/barrier.lua` says
-//! how).
+//! A barrier that lets all parties go when a number of them have arrived, again and again
+//! (`scripts/barrier.lua`).
 
 use std::time::Duration;
 
@@ -31,15 +31,15 @@ pub struct Barrier {
 pub struct Party {
     barrier: Barrier,
     name: Box<[u8]>,
-    /// The one that it arrives for, once that is known.
+    /// The generation that it arrives for, once that is known.
     generation: Option<u64>,
 }
 
-/// How far one generation of a barrier is.
+/// The progress of one generation of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Generation {
-    /// Which generation, counted from 1.
+    /// The generation's number, from 1.
     pub generation: u64,
     /// How many parties have not arrived yet.
     pub left: u32,
@@ -53,11 +53,11 @@ impl Generation {
     }
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Open(u64),
-    /// With the parties that are left, where they were counted.
+    /// With the number of parties that are left, if they were counted.
     Closed(u64, Option<u32>),
     Other(i64),
 }
@@ -71,16 +71,16 @@ impl Barrier {
         Self { site, keys, parties }
     }
 
-    /// Sets for how long arrivals are remembered after the last one: 24 h without it; 1 s to 366 days. After that
-    /// nobody counts as arrived.
+    /// Sets how long arrivals are remembered after the last one: 24 h by default; 1 s to 366 days. After that no
+    /// party counts as arrived.
     #[must_use]
     pub fn kept_for(mut self, keep: Duration) -> Self {
         self.parties = self.parties.kept_for(&mut self.site, keep);
         self
     }
 
-    /// One of the parties: give each a name of its own, of 1 to 256 bytes. A process that begins again under the
-    /// same name is the same party, and goes on in the present generation.
+    /// One of the parties: give each a name of its own, of 1 to 256 bytes. A process that restarts under the same
+    /// name is the same party, and goes on in the present generation.
     #[must_use]
     pub fn party(&self, name: impl AsRef<[u8]>) -> Party {
         let (name, mut barrier) = (name.as_ref(), self.clone());
@@ -90,7 +90,7 @@ impl Barrier {
         Party { barrier, name: name.into(), generation: None }
     }
 
-    /// How far the present generation is. Changes nothing.
+    /// The progress of the present generation. Changes nothing.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Party {
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, number of parties or time, for several servers,
-    /// and where a barrier with another number of parties is kept under the name.
+    /// and if a barrier with another number of parties is kept under the name.
     /// Without an answer, as a request for a lock; then it is safe to arrive again.
     ///
     /// # Cancel safety
@@ -148,7 +148,7 @@ impl Party {
     /// When the future is dropped, the party may have arrived. Its next call goes on in the same generation.
     pub async fn arrive(&mut self) -> Result<Generation, Error> {
         let asked_at = clock::now();
-        // An arrival that named no generation would count in the next one, if it was delivered late.
+        // An arrival without a generation would count in the next one if it was delivered late.
         let generation = match self.generation {
             Some(generation) => generation,
             None => self.barrier.generation().await?.generation,
@@ -159,10 +159,10 @@ impl Party {
         Ok(self.passed(arrived))
     }
 
-    /// Arrives, and waits until all parties have, for at most `within`; the server tells of it.
+    /// Arrives, and waits until all parties have arrived, for at most `within`; the server pushes that.
     ///
-    /// A wait that ends before leaves the party among those that have arrived: call this again to go on waiting
-    /// for the same generation.
+    /// After a wait that ends before, the party still counts as arrived: call this again to go on waiting for the
+    /// same generation.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Party {
         Ok(self.passed(seen))
     }
 
-    /// The next call is for the next generation, where this one is let go.
+    /// Lets the next call be for the next generation if this one is complete.
     fn passed(&mut self, seen: Generation) -> Generation {
         if seen.is_open() {
             self.generation = Some(seen.generation + 1);
@@ -225,7 +225,7 @@ impl Party {
 }
 
 impl Said {
-    /// The reply of `barrier.lua`.
+    /// Reads the reply of `barrier.lua`.
     fn read(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         let (Frame::Bulk(word), rest) = items.get(1..)?.split_first()? else { return None };

@@ -1,5 +1,5 @@
 //! A request that is carried out once for its key, and answered with its result from then on
-//! (`scripts/begin.lua` says how; of several servers, `agreement.rs`).
+//! (`scripts/begin.lua`; with several servers, `agreement.rs`).
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::scripts::script;
 
 static SCRIPT: Script = script!("begin.lua");
 pub(super) const SUFFIX: &[u8] = b":idempotent";
-/// More than any digest has: a caller with more to compare gives a digest of it.
+/// More than any digest has: a caller with more to compare gives its digest.
 const FINGERPRINT_BYTES_MAX: usize = 256;
-/// Half of what a server's reply may have in one text. More belongs elsewhere, and its address here.
+/// Half of the longest text in a server's reply. A longer result belongs elsewhere, and its address here.
 const RESULT_BYTES_MAX: usize = 32 * 1024;
 const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Longer than most requests take, and not longer than a client waits that was cut off.
+/// Longer than most requests take, and not longer than a client waits after it was cut off.
 const TTL: Duration = Duration::from_secs(10);
-/// When to ask again where others finish the result, one after the other.
+/// The pause before asking again while others finish the result, one after the other.
 const BUSY: Duration = Duration::from_millis(200);
 
 /// A request under an idempotency key, by [`Locker::idempotent`](crate::Locker::idempotent).
@@ -39,34 +39,34 @@ pub struct IdempotentRequest {
     fingerprint: Box<[u8]>,
     keep: Duration,
     term: Term,
-    /// How long the caller waits, for others and for servers; for none without it.
+    /// How long the caller waits, for others and for servers; none: not at all.
     wait: Option<Duration>,
 }
 
-/// What came of a request. Others may come with later versions: a `match` has a `_` for them, which is for what was not
-/// carried out. Two that are [`Unkept`](Self::Unkept) are equal if their results are, and their errors' kinds.
+/// The outcome of a request. Later versions may add others: a `match` needs a `_` for them, for requests that were not
+/// carried out. Two that are [`Unkept`](Self::Unkept) are equal if their results and their errors' kinds are.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestOutcome<E> {
-    /// It was carried out here, with this result.
+    /// The request was carried out here, with this result.
     Ran(Bytes),
-    /// It was carried out before, with this result.
+    /// The request was carried out before, with this result.
     Done(Bytes),
-    /// It was carried out here, and no server is known to keep the result: a caller with the same key once the TTL
-    /// is over may carry it out again. Take it for done. To have the result kept after all, run the request
-    /// again with work that returns it.
+    /// The request was carried out here, and no server is known to keep the result: once the TTL is over, a caller
+    /// with the same key may carry it out again. Take it for done. To have the result kept after all, run the
+    /// request again with work that returns it.
     Unkept {
         /// What the work returned.
         result: Bytes,
-        /// Why it is not kept. [`Lost`](crate::ErrorKind::Lost): another attempt has begun, so the work may have been done
-        /// twice. [`Misuse`](crate::ErrorKind::Misuse): it is too long. Any other: a server may have it.
+        /// Why the result is not kept. [`Lost`](crate::ErrorKind::Lost): another attempt has begun, so the work may
+        /// have been done twice. [`Misuse`](crate::ErrorKind::Misuse): it is too long. Any other: a server may have it.
         error: Error,
     },
-    /// It was tried here and failed. Another caller may try again at once.
+    /// The work ran here and failed. Another caller may try again at once.
     Failed(E),
-    /// Another caller carries it out.
+    /// Another caller carries the request out.
     Running {
-        /// For how long its lease is good, unless it is renewed.
+        /// How much longer that caller's lease lasts, unless it is renewed.
         left: Duration,
     },
     /// Another request has had the same key: its fingerprint differs.
@@ -84,15 +84,15 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// The fencing token, which rises with every attempt: a resource that keeps it from the attempt's read on refuses
-    /// the late writes of an earlier one.
+    /// The fencing token, which rises with every attempt: a resource that remembers it from the attempt's first read
+    /// on refuses the late writes of earlier attempts.
     #[must_use]
     pub fn fence(&self) -> FencingToken {
         self.fence
     }
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Started(Attempt),
@@ -119,17 +119,17 @@ impl IdempotentRequest {
     }
 
     /// Sets how long an attempt that is cut off or ends without a result keeps others from trying again:
-    /// 10 s without it; 10 ms to 24 h. It is renewed while the work runs.
+    /// 10 s by default; 10 ms to 24 h. This lease is renewed while the work runs.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.term = self.site.term(ttl);
         self
     }
 
     /// Waits until another caller has carried the request out, or cannot any more, for at most `wait`. The
-    /// server tells of it. Once `wait` is over, the request is not asked for again.
+    /// server pushes that. Once `wait` is over, servers are not asked again.
     ///
-    /// What is left of it is also for how long servers that do not answer are asked, after the work, to keep its result: for at
-    /// least one command, and not beyond the lease. Without a limit they are asked until the lease ends, at most a TTL.
+    /// After the work, servers that do not answer are asked to keep its result for the rest of `wait`: for at least one
+    /// command, and not beyond the lease. Without this limit they are asked until the lease ends, at most a TTL.
     pub fn wait_at_most(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -143,10 +143,10 @@ impl IdempotentRequest {
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer, or too few of several have: the work was not
-    /// begun, and if the question arrived, others wait for the TTL.
-    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended while the work was under way, which was dropped and has been
-    /// done in part. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, fingerprint or time.
+    /// As a request for a lock, if the server, or too many of several, gave no usable answer: the work did not begin,
+    /// and if the command arrived, others wait for the TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended while the work was under way: the work was dropped, and has
+    /// been done in part. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, fingerprint or time.
     ///
     /// # Cancel safety
     ///
@@ -213,7 +213,7 @@ impl IdempotentRequest {
         })
     }
 
-    /// How several servers are asked.
+    /// The agreement with several servers, if there are several.
     fn agreement<'a>(&'a self, owner: &'a Owner, key: &'a Key) -> Option<Agreement<'a>> {
         let Self { site, fingerprint, keep, term, .. } = self;
         let ttl_ms = term.ttl_ms();
@@ -221,7 +221,7 @@ impl IdempotentRequest {
         (site.servers() > 1).then_some(agreement)
     }
 
-    /// What is said, as soon as nobody else carries the request out or the wait is over; and when servers
+    /// The answer, as soon as nobody else carries the request out or the wait is over; and when servers
     /// were asked.
     async fn begin(&self, owner: &Owner, key: &Key) -> Result<(Said, Moment), Error> {
         let began_at = clock::now();
@@ -247,7 +247,7 @@ impl IdempotentRequest {
                 if clock::now() < until {
                     continue;
                 }
-                // What is asked behind the limit could begin.
+                // A command after the limit could begin the work.
                 *lease = lease.saturating_sub(until.since(now));
             }
             self.site.note(outcome_of(said.as_ref().ok().map(|(said, _)| said)), began_at);
@@ -255,7 +255,7 @@ impl IdempotentRequest {
         }
     }
 
-    /// What the one server says.
+    /// The answer of a single server.
     async fn ask(
         &self,
         purpose: Purpose<'_>,
@@ -273,13 +273,13 @@ impl IdempotentRequest {
     }
 }
 
-/// What several servers have agreed on. A result of which that is not certain is finished before it is told.
+/// The answer on which several servers have agreed. A result that may not be decided is finished first.
 async fn agree(
     agreement: Agreement<'_>,
     purpose: Purpose<'_>,
     is_again: bool,
 ) -> Result<(Said, Moment), Failures> {
-    // What waiters write would wake one another.
+    // Writes of waiters would wake one another.
     let mut is_look = is_again;
     for _ in 0..PROPOSALS_MAX {
         let asked = match is_look {
@@ -328,7 +328,7 @@ fn outcome_of(said: Option<&Said>) -> &'static str {
 }
 
 impl Said {
-    /// The reply of `begin.lua`.
+    /// Reads the reply of `begin.lua`.
     fn read(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match items.get(1..)? {

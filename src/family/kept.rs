@@ -1,6 +1,5 @@
-//! What is kept under a name beside its lock, as seen from outside: a row for each primitive, with the
-//! keys that it has and how they are read (`scripts/kept.lua` reads them, and the head of each primitive's own
-//! script describes them).
+//! The state of the primitives of a name, for inspection: a row for each primitive, with its keys and how to
+//! read them (`scripts/kept.lua` reads them, and the head of each primitive's own script describes them).
 
 use std::time::{Duration, SystemTime};
 
@@ -20,17 +19,17 @@ use crate::scripts::script;
 use crate::stats::Primitive;
 
 static SCRIPT: Script = script!("kept.lua");
-/// Last byte of a string that is asked for: what stands before a fingerprint or a result is shorter.
+/// Index of the last byte that is read of a string: the fields before a fingerprint or a result are shorter.
 const LAST_BYTE: &[u8] = b"511";
 
-/// What is kept of a primitive, by the present of the server that says so.
+/// The state of a primitive at one server, by the server's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PrimitiveState {
     /// A rate limit.
     #[non_exhaustive]
     Limit {
-        /// The rate: of several servers, each one's share.
+        /// The rate; with several servers, each one's share.
         rate: Rate,
         /// Tokens that may be taken now.
         left: u32,
@@ -40,7 +39,7 @@ pub enum PrimitiveState {
     Once {
         /// The last slot that was claimed.
         slot: SystemTime,
-        /// What became of the run. A claim at most once counts as finished.
+        /// The progress of the run. A claim at most once counts as finished.
         progress: WorkState,
     },
     /// A request under an idempotency key.
@@ -48,59 +47,59 @@ pub enum PrimitiveState {
     Idempotency {
         /// How often the request was started.
         starts: u64,
-        /// What became of the last start.
+        /// The progress of the last start.
         progress: WorkState,
     },
-    /// A latch, which is open where none is left.
+    /// A latch, which is open if none is left.
     #[non_exhaustive]
     Latch {
         /// How many parties there are.
         parties: u32,
-        /// How many have to count down still.
+        /// How many parties still have to count down.
         left: u32,
     },
     /// A barrier.
     #[non_exhaustive]
     Barrier {
-        /// The generation that gathers.
+        /// The present generation.
         generation: u64,
         /// How many parties there are.
         parties: u32,
-        /// How many have arrived.
+        /// How many parties have arrived.
         arrived: u32,
     },
 }
 
-/// How far started work is.
+/// The progress of started work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkState {
-    /// Its lease has not ended.
+    /// The work's lease has not ended.
     Running,
-    /// Its end was recorded.
+    /// The work's end was recorded.
     Finished,
-    /// Its lease ended, or it failed, and no end was recorded: the next caller may start it again.
+    /// The lease ended, or the work failed, and no end was recorded: the next caller may start it again.
     Unfinished,
 }
 
-/// What one server keeps of one primitive.
+/// One server's state of one primitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) state: PrimitiveState,
-    /// Of a run or an attempt.
+    /// The owner of a run or an attempt.
     pub(crate) owner: Option<String>,
-    /// For how long its lease is good.
+    /// How much longer the owner's lease lasts.
     pub(crate) lease: Option<Duration>,
-    /// None where it is kept for ever.
+    /// How much longer the key lives; none for ever.
     pub(crate) left: Option<Duration>,
-    /// The first of the primitive's keys that is there.
+    /// The index of the first of the primitive's keys that exists.
     pub(crate) key: usize,
 }
 
-/// How a primitive is kept.
+/// How a primitive is stored.
 pub(crate) struct Row {
     pub(crate) primitive: Primitive,
-    /// What its keys end in.
+    /// The endings of its keys.
     pub(crate) suffixes: &'static [&'static [u8]],
     read: fn(&[Value], u64) -> Option<Shown>,
 }
@@ -113,17 +112,17 @@ struct Lease {
     ends: u64,
 }
 
-/// What is under a key.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     None,
     Text(i64, Bytes),
-    /// With its field `#`, and how many fields it has.
+    /// The TTL, the field `#`, and the number of fields.
     Hash(i64, Bytes, u32),
     Other,
 }
 
-/// A server's clock in microseconds, and what is under each key.
+/// A server's clock in microseconds, and the value of each key.
 type Said = (u64, Vec<Value>);
 
 /// All primitives that have keys of their own. Elections are locks; shares are shown with their lock.
@@ -144,7 +143,7 @@ pub(crate) static ROWS: [Row; 5] = [
 ];
 
 impl Row {
-    /// What each server keeps: none where it keeps nothing, or what no primitive of this kind has written.
+    /// Each server's state: none if there is none, or none that this primitive has written.
     pub(crate) async fn look(
         &self,
         engine: &Front,
@@ -226,7 +225,7 @@ impl Value {
         }
     }
 
-    /// The number of parties that stands in a hash, and how many of them are there.
+    /// The number of parties that a hash has in its field `#`, and how many of them are in it.
     fn gathered(&self) -> Option<(u32, u32)> {
         let Self::Hash(_, parties, fields) = self else { return None };
         Some((std::str::from_utf8(parties).ok()?.parse().ok()?, fields.checked_sub(1)?))
@@ -238,7 +237,7 @@ fn limit(values: &[Value], now: u64) -> Option<Shown> {
     let (moments, rule) = text.rsplit_once(' ')?;
     let [full, _] = numbers(moments, ' ')?;
     let [count, period, burst] = numbers(rule, '/')?;
-    // As the script has it: a token comes back after each period's share.
+    // As in the script: a token comes back after each share of the period.
     let (share, away) = (u128::from(period), u128::from(full.saturating_sub(now)));
     let whole = (u128::from(burst) * share).div_ceil(u128::from(count.max(1)));
     let left = (whole.saturating_sub(away) * u128::from(count)).checked_div(share)?;
@@ -302,11 +301,11 @@ fn barrier(values: &[Value], _: u64) -> Option<Shown> {
     Some((PrimitiveState::Barrier { generation, parties, arrived }, None))
 }
 
-/// What a server keeps of a value that several agree on (`scripts/promise.lua`).
+/// A server's state of a value on which several agree (`scripts/promise.lua`).
 struct Agreed<'a> {
     lease: Lease,
     starts: u64,
-    /// What the server has accepted, behind the fingerprint.
+    /// The value that the server has accepted, which follows the fingerprint.
     value: Option<&'a str>,
 }
 
@@ -318,7 +317,7 @@ impl<'a> Agreed<'a> {
         let (ends, starts, _promised, accepted) = (number()?, number()?, number()?, number()?);
         let length = usize::try_from(number()?).ok()?;
         let rest = words.next()?;
-        // A fingerprint that is no text is not cut where it ends: the value is there anyway.
+        // If the fingerprint is no text, its end is not found: the value is there anyway.
         let value = (accepted > 0).then(|| rest.get(length..).unwrap_or_default());
         Some(Self { lease: Lease { owner, ends }, starts, value })
     }
@@ -341,13 +340,13 @@ fn moment(millis: u64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis))
 }
 
-/// Just these many numbers.
+/// Exactly `N` numbers.
 fn numbers<const N: usize>(text: &str, between: char) -> Option<[u64; N]> {
     let all: Option<Vec<u64>> = text.split(between).map(|number| number.parse().ok()).collect();
     all?.try_into().ok()
 }
 
-/// The reply of the script.
+/// Reads the reply of the script.
 fn read(reply: &Frame) -> Option<Said> {
     let Frame::Array(items) = reply else { return None };
     let [_stamp, Frame::Bulk(now), values @ ..] = &items[..] else { return None };

@@ -1,4 +1,4 @@
-//! A latch that opens when a number of parties have counted down (`scripts/latch.lua` says how).
+//! A latch that opens when a number of parties have counted down (`scripts/latch.lua`).
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Latch {
     parties: Parties,
 }
 
-/// How far a latch is.
+/// The state of a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LatchState {
@@ -33,7 +33,7 @@ pub enum LatchState {
     Open,
     /// Some parties have not counted down.
     Closed {
-        /// How many.
+        /// How many parties have not counted down.
         left: u32,
     },
 }
@@ -46,11 +46,11 @@ impl LatchState {
     }
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Open,
-    /// With the parties that are left, where they were counted.
+    /// With the number of parties that are left, if they were counted.
     Closed(Option<u32>),
     Other(i64),
 }
@@ -64,22 +64,22 @@ impl Latch {
         Self { site, keys, parties }
     }
 
-    /// Sets for how long the latch is remembered after a party has counted down, and after it has opened: 24 h
-    /// without it; 1 s to 366 days. After that the latch is closed again, and no party has counted down.
+    /// Sets how long the latch is remembered after a party has counted down, and after it has opened: 24 h by
+    /// default; 1 s to 366 days. After that the latch is closed again, and no party has counted down.
     #[must_use]
     pub fn kept_for(mut self, keep: Duration) -> Self {
         self.parties = self.parties.kept_for(&mut self.site, keep);
         self
     }
 
-    /// Counts a party down. A party counts once, however often it comes: give each a name of its own, of 1
-    /// to 256 bytes.
+    /// Counts a party down. A party counts once, however often this is called: give each a name of its own,
+    /// of 1 to 256 bytes.
     ///
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, number of parties or time, for several servers,
-    /// and where a latch with another number of parties is kept under the name. Without an answer, as a request for a lock; then it is safe
-    /// to count the party down again.
+    /// and if a latch with another number of parties is kept under the name. Without an answer, as a request for
+    /// a lock; then it is safe to count the party down again.
     ///
     /// # Cancel safety
     ///
@@ -103,7 +103,7 @@ impl Latch {
         Ok(said)
     }
 
-    /// How far the latch is. Changes nothing.
+    /// The state of the latch. Changes nothing.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Latch {
         self.ask(Purpose::Act, "look", b"").await
     }
 
-    /// Waits until the latch is open, for at most `within`; the server tells of it.
+    /// Waits until the latch is open, for at most `within`; the server pushes that.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Latch {
 }
 
 impl Said {
-    /// The reply of `latch.lua`.
+    /// Reads the reply of `latch.lua`.
     fn read(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match items.get(1..)? {

@@ -1,4 +1,4 @@
-//! A rate limit: tokens that come back evenly, taken by one script (`scripts/limit.lua` says how).
+//! A rate limit: tokens that come back evenly, taken by one script, `scripts/limit.lua`.
 //!
 //! Several servers do not count together: each gives its share of the rate and of the burst. A caller
 //! asks them one after the other, from a random one on, until one has tokens, and goes on early if
@@ -27,9 +27,9 @@ use said::{Said, Wish};
 
 static SCRIPT: Script = script!("limit.lua");
 pub(super) const SUFFIX: &[u8] = b":limit";
-/// How long a server is waited for before the next is asked too, as a part of a command's timeout.
+/// How long a server has to answer before the next is asked too: one in this many parts of a command's timeout.
 const SOON_SHARE: u32 = 8;
-/// Longer waits for tokens are a queue that nobody sees.
+/// Maximum wait for tokens: a longer one is a hidden queue.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A rate limit that all processes share, by [`Locker::limit`](crate::Locker::limit). Clones are cheap, and
@@ -37,27 +37,27 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 pub struct RateLimit {
     site: Site,
-    /// The rate of the whole, and what each server gives of it.
+    /// The whole rate, and each server's share.
     rate: Rate,
     share: Rate,
-    /// Tokens that are taken at once, where that is more than what is asked for.
+    /// The tokens that are taken at once, if more than a call asks for.
     ahead: u32,
     stock: Arc<Mutex<Stock>>,
 }
 
-/// What a limit answers to a caller that does not wait. Others may come with later versions: a `match` has a `_` for
-/// them, which is for what is not allowed.
+/// The answer of a limit to a caller that does not wait. Later versions may add others: a `match` needs a `_` for them,
+/// which has to treat them as refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Allowance {
     /// The tokens are taken: go on.
     Allowed {
-        /// How many tokens could be taken at once now: of several servers, from the one that was asked.
+        /// How many tokens could be taken at once now; with several servers, from the one that answered.
         left: u32,
     },
     /// There are too few tokens, and none were taken.
     Refused {
-        /// In what time there are enough, if nobody else takes any.
+        /// The time until there are enough, if nobody else takes any.
         retry_after: Duration,
     },
 }
@@ -70,7 +70,7 @@ impl Allowance {
     }
 }
 
-/// What a limit answers to a caller that would wait.
+/// The answer of a limit to a caller that would wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reservation {
@@ -81,7 +81,7 @@ pub enum Reservation {
     },
     /// The tokens would take longer to come back than the caller would wait, and none were taken.
     Refused {
-        /// In what time there are enough to go on at once, if nobody else takes any.
+        /// The time until there are enough to go on at once, if nobody else takes any.
         retry_after: Duration,
     },
 }
@@ -90,12 +90,12 @@ pub enum Reservation {
 #[derive(Default)]
 struct Stock {
     tokens: u32,
-    /// They are good until then: older ones would add to a later burst.
+    /// Until when the tokens are good: older ones would add to a later burst.
     good_until: Moment,
-    /// The server has refused this many, and has no more until then.
+    /// The number of tokens that the server refused, and until when it has no more.
     refused: u32,
     refused_until: Moment,
-    /// When it was known last that no server serves, and why not.
+    /// When servers last failed, and why.
     failed: Option<(Moment, Failures)>,
 }
 
@@ -116,7 +116,7 @@ impl RateLimit {
     /// Tokens taken ahead are good for as long as that many take to come back. So, in any span of time, at
     /// most these are let through beside the burst and the rate's share of the span.
     ///
-    /// Observers, metrics and traces hear of what servers answer, and not of each call that is served without them.
+    /// Observers, metrics and traces get the servers' answers, and not the calls that are served without a server.
     #[must_use]
     pub fn prefetch(mut self, tokens: u32) -> Self {
         if let Err(wrong) = self.takeable(tokens) {
@@ -127,14 +127,14 @@ impl RateLimit {
         self
     }
 
-    /// Takes tokens if there are enough, and says otherwise when there will be. It does not wait.
+    /// Takes tokens if there are enough, and otherwise returns when there will be. It does not wait.
     ///
     /// # Errors
     ///
     /// [`Misuse`](crate::ErrorKind::Misuse) for a name or a rate that cannot be, for 0 tokens, for more than the burst
-    /// or the share of each of several servers, and where another rate is kept under the same name: the error names both. Without an answer, as a request for a lock:
-    /// [`Unavailable`](crate::ErrorKind::Unavailable), or [`Error::is_unknown`] if the tokens may have been taken.
-    /// Whether such a call is let through is for the caller to decide.
+    /// or the share of each of several servers, and if another rate is kept under the same name: the error has both.
+    /// Without an answer, as a request for a lock: [`Unavailable`](crate::ErrorKind::Unavailable), or
+    /// [`Error::is_unknown`] if the tokens may have been taken. The caller decides whether such a call is let through.
     ///
     /// # Cancel safety
     ///
@@ -168,8 +168,8 @@ impl RateLimit {
     }
 
     /// Takes tokens that may still have to come back, if that takes at most `within`: the caller waits for
-    /// as long as the answer says, and goes on. Callers are served in the order in which they ask; of
-    /// several servers, those that ask one server.
+    /// as long as the answer says, and goes on. Callers are served in the order in which they ask; with
+    /// several servers, in that order at each server.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl RateLimit {
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the tokens may have been taken: they are not given back.
+    /// When the future is dropped, the tokens may have been taken: they are not returned.
     pub async fn reserve(&self, tokens: u32, within: Duration) -> Result<Reservation, Error> {
         Ok(match self.book(tokens, within).await? {
             Said::Taken { starts_in, .. } => Reservation::Booked { starts_in },
@@ -195,11 +195,11 @@ impl RateLimit {
         self.usable(self.ask(Wish { least: tokens, most: tokens, within }).await)
     }
 
-    /// Takes tokens, and waits until they are there: for at most `within`. It does not poll: of one server it is one command.
+    /// Takes tokens, and waits for them for at most `within`. It does not poll: at a single server it is one command.
     ///
     /// # Errors
     ///
-    /// As [`RateLimit::reserve`]; and where the caller is on no runtime, and that of the locker ends meanwhile.
+    /// As [`RateLimit::reserve`]; and if the caller is on no runtime, and the locker's runtime ends meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -266,7 +266,7 @@ impl RateLimit {
             if stock.refused > 0 && tokens >= stock.refused && !refused_for.is_zero() {
                 return Ok(Allowance::Refused { retry_after: refused_for });
             }
-            // What others were told meanwhile, all are: each would wait for servers that do not answer.
+            // A failure since the call began is every caller's: each would wait for servers that do not answer.
             if let Some((_, failures)) = stock.failed.as_ref().filter(|(at, _)| *at > called_at) {
                 return Err(self.site.unserved(failures.clone()));
             }
@@ -282,7 +282,7 @@ impl RateLimit {
                 stock.refused_until = now.after(retry_after);
                 return Ok(Allowance::Refused { retry_after });
             };
-            // What was kept may have grown too old meanwhile.
+            // Tokens in stock may have expired meanwhile.
             let kept = if clock::now() < stock.good_until { kept } else { 0 };
             let good_for = self.rate.time_of(self.ahead).unwrap_or_default();
             let (all, good_until) = (kept + taken, now.after(good_for));
@@ -294,7 +294,7 @@ impl RateLimit {
         }
     }
 
-    /// Asks for tokens, and tells of the answer.
+    /// Asks for tokens, and reports the answer to observers.
     async fn ask(&self, wish: Wish) -> Result<Said, Failures> {
         let asked_at = clock::now();
         let said = match self.site.servers() {
@@ -318,14 +318,14 @@ impl RateLimit {
         }
     }
 
-    /// What no server has at once is booked where it comes first.
+    /// Tokens that no server has at once are booked at the server that has them first.
     async fn ask_several(&self, servers: usize, wish: Wish) -> Result<Said, Failures> {
         let said = self.ask_each(servers, Wish { within: Duration::ZERO, ..wish }).await?;
         match said {
             (server, Said::Refused { after }) if after <= wish.within => {
                 match self.ask_one(server, wish).await {
                     Ok(said) if !matches!(said, Said::Refused { .. }) => Ok(said),
-                    // Others were first, or it fails.
+                    // Other callers were first, or the server failed.
                     _ => self.ask_each(servers, wish).await.map(|(_, said)| said),
                 }
             }
@@ -333,9 +333,8 @@ impl RateLimit {
         }
     }
 
-    /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
-    /// over first. One that does not answer soon keeps nobody from the next, nor from a refusal: what it still takes lets
-    /// through less.
+    /// Asks servers one after the other until one of them has tokens; otherwise returns the refusal that ends
+    /// first. A slow server delays neither the next one nor a refusal: tokens that it still takes are lost.
     async fn ask_each(&self, servers: usize, wish: Wish) -> Result<(usize, Said), Failures> {
         let first = random_below(servers);
         let mut order = (first..servers).chain(0..first).peekable();

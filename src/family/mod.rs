@@ -1,8 +1,8 @@
-//! What a locker offers beside locks: each is a script or two, a key, and a way to read the replies.
+//! The primitives beside locks: each is a script or two, a key, and a way to read the replies.
 //!
 //! A file is one primitive. It knows its scripts and what their replies mean, and asks servers through
-//! its [`site::Site`]. It must never know a lease or a connection. Nothing is registered anywhere: a program
-//! that does not use a primitive does not have its code.
+//! its [`site::Site`]. It must never know a lease or a connection. Primitives are registered nowhere: a program
+//! that does not use one does not contain its code.
 
 pub(crate) mod agreement;
 mod asking;

@@ -1,4 +1,4 @@
-//! Putting a candidate first in the queue of an election's lock (`scripts/nominate.lua` says how).
+//! Puts a candidate first in the queue of an election's lock (`scripts/nominate.lua`).
 
 use super::agreement::is_accepted;
 use super::asking::Purpose;
@@ -14,17 +14,17 @@ use crate::stats::Primitive;
 
 pub(crate) static NOMINATE: Script = script!("nominate.lua");
 
-/// Whether a candidate with this name waits: then it is the first of all waiters.
+/// Makes a candidate with this name the first of all waiters; returns whether it waits.
 ///
 /// # Errors
 ///
-/// Why too few servers answer.
+/// If too few servers answer.
 pub(crate) async fn nominate(engine: Front, names: Names, candidate: &str) -> Result<bool, Error> {
     let (queue, asked_at) = (names.queue(), clock::now());
     let site = Site::new(engine, Ok(names), Primitive::Election);
     site.admit()?;
     let parameters = [b"1", &*queue, candidate.as_bytes()];
-    // One of several servers has the queue, and which one it is depends on the candidate that asks.
+    // One of several servers has the queue: which one depends on the candidate that asks.
     let is_over = |said: &mut dyn Iterator<Item = Option<&bool>>| {
         said.filter(|said| *said == Some(&true)).count() > 0
     };

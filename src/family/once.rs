@@ -1,8 +1,8 @@
-//! A scheduled job that every process asks to run, and one of them does (`scripts/once.lua` says how).
+//! A scheduled job that every process asks to run, and one of them runs (`scripts/once.lua`).
 //!
-//! At most once, a claim is all that there is: nothing is held while the job runs, and nothing after it. At
-//! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again. Several
-//! servers agree on the last slot (`slots.rs`).
+//! At most once, there is only a claim: nothing is held while the job runs, or after it. At least once, the run
+//! has a lease, and a slot whose lease ended before its run did is claimed again. Several servers agree on the
+//! last slot (`slots.rs`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,10 +23,10 @@ use crate::scripts::script;
 
 static SCRIPT: Script = script!("once.lua");
 pub(super) const SUFFIX: &[u8] = b":once";
-/// A slot of this age is not run any more, and a job's last slot is remembered for as long, as the script
-/// has it.
+/// A slot of this age is not run any more, and a job's last slot is remembered for as long, as in the
+/// script.
 const OPEN_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How far the clocks of several servers may be apart for a slot that is forgotten to be too old for all.
+/// How far the clocks of several servers may be apart so that a forgotten slot is too old for all.
 const APART_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A slot of a schedule: when a job is to run.
@@ -50,21 +50,22 @@ enum When {
 }
 
 impl Slot {
-    /// The slot of this time, which is due from then on, by the server's clock, for seven days. Milliseconds
-    /// count: every process has to give the same time.
+    /// The slot of this time, which is due from then on, by the server's clock, for seven days. Every process
+    /// has to give the same time, to the millisecond.
     #[must_use]
     pub const fn at(time: SystemTime) -> Self {
         Self(When::At(time))
     }
 
-    /// The latest slot of a grid that begins in 1970, by the server's clock, or of several servers by the clocks of a
-    /// quorum. The period is 1 ms to 7 days, in whole milliseconds. No clock of a client has a part in it. For a longer period, give each slot by [`Slot::at`].
+    /// The latest slot of a grid that begins in 1970, by the server's clock, or with several servers by the clocks of a
+    /// quorum; clients' clocks do not matter. The period is 1 ms to 7 days, in whole milliseconds. For a longer period,
+    /// give each slot by [`Slot::at`].
     #[must_use]
     pub const fn every(period: Duration) -> Self {
         Self(When::Every(period))
     }
 
-    /// As several servers agree on it; of a slot that has its arguments.
+    /// The schedule for several servers, of a slot with valid arguments.
     fn schedule(self) -> Schedule {
         match self.0 {
             When::At(time) => {
@@ -74,7 +75,7 @@ impl Slot {
         }
     }
 
-    /// As the script has it: the slot, or nothing, and the period.
+    /// The arguments of the script: the slot, or nothing, and the period.
     fn arguments(self) -> Result<(String, String), String> {
         match self.0 {
             When::At(time) => match time.duration_since(UNIX_EPOCH) {
@@ -99,12 +100,12 @@ pub struct Job {
     site: Site,
     slot: Slot,
     arguments: (String, String),
-    /// Of the run's lease, where an unfinished slot is run again.
+    /// The term of the run's lease, if an unfinished slot is run again.
     term: Option<Term>,
 }
 
-/// What came of a slot. Others may come with later versions: a `match` has a `_` for them, which is for what did not run
-/// here.
+/// The outcome of a slot. Later versions may add others: a `match` needs a `_` for them, for jobs that did not
+/// run here.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JobOutcome<T> {
@@ -115,12 +116,12 @@ pub enum JobOutcome<T> {
         /// In what time the grid has its next slot.
         next_in: Option<Duration>,
     },
-    /// The job ran here, with this output, and no server is known to have heard of its end: another caller runs the slot
-    /// again once the TTL is over. Only of jobs that run at least once.
+    /// The job ran here, with this output, and no server is known to have recorded its end: another caller runs the
+    /// slot again once the TTL is over. Only for jobs that run at least once.
     Unkept {
         /// What the job returned.
         output: T,
-        /// Why the server has not heard. [`Lost`](crate::ErrorKind::Lost): another run has begun.
+        /// Why the end was not recorded. [`Lost`](crate::ErrorKind::Lost): another run has begun.
         error: Error,
     },
     /// The slot, or a later one, was claimed before; or the slot is seven days old.
@@ -130,16 +131,16 @@ pub enum JobOutcome<T> {
         /// In what time the grid has its next slot.
         next_in: Option<Duration>,
     },
-    /// A run of the job is under way. Only of jobs that run at least once.
+    /// A run of the job is under way. Only for jobs that run at least once.
     Running {
         /// The slot of that run.
         slot: SystemTime,
-        /// For how long its lease is good, unless it is renewed.
+        /// How much longer the run's lease lasts, unless it is renewed.
         left: Duration,
     },
     /// The slot is not due.
     Early {
-        /// In what time it is due.
+        /// The time until it is due.
         due_in: Duration,
     },
 }
@@ -152,13 +153,12 @@ pub struct Run {
     pub slot: SystemTime,
     /// How often the slot was claimed, this run included.
     pub attempt: u64,
-    /// A slot before it that was claimed and whose run did not finish, if it was the last one. Only of jobs
-    /// that run at least once: nobody runs it any more, unless this run does. It is not told where the first answer to
-    /// the claim was lost.
+    /// The last slot claimed before, if its run did not finish. Only for jobs that run at least once: only
+    /// this run can still make up for it. It is missing if the first answer to the claim was lost.
     pub unfinished: Option<SystemTime>,
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Claimed { run: Run, next_in: Option<Duration> },
@@ -190,23 +190,24 @@ impl Job {
     /// Runs `job` if the slot is due and nobody has claimed it or a later one. It does not wait.
     ///
     /// An `Err` of the job is an output like any other; but with at least once, another caller
-    /// may repeat the slot at once. A job that ran is never an `Err` of this call: with at least once the server is asked
-    /// to note the job's end until the lease is over, at most a TTL; without a confirmation the answer is
+    /// may repeat the slot at once. A job that ran is never an `Err` of this call: with at least once the server is
+    /// asked to record the job's end until the lease is over, at most a TTL; without a confirmation the outcome is
     /// [`JobOutcome::Unkept`].
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer, or too few of several have: the job did not
-    /// run, and the slot may be claimed. At most once, nobody runs it then. At least once, it can be asked for again at
-    /// once, and if the claim arrived, the answer is [`JobOutcome::Running`] until `left` is over. With several servers also [`Contended`](crate::ErrorKind::Contended), if
-    /// callers were in one another's way again and again: the job did not run here. Of a job that runs at least once
-    /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended under way: the job was dropped, and has run in part; it can be
-    /// asked for again at once. [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, slot or TTL.
+    /// As a request for a lock, if the server, or too many of several, gave no usable answer: the job did not run,
+    /// and the slot may be claimed. At most once, nobody runs it then. At least once, it can be asked for again at
+    /// once, and if the claim arrived, the outcome is [`JobOutcome::Running`] until `left` is over. With several
+    /// servers also [`Contended`](crate::ErrorKind::Contended), if callers were in one another's way again and again:
+    /// the job did not run here. For a job that runs at least once also [`Lost`](crate::ErrorKind::Lost) if its lease
+    /// ended under way: the job was dropped, and has run in part; it can be asked for again at once.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, slot or TTL.
     ///
     /// # Cancel safety
     ///
-    /// When the future is dropped, the slot may be claimed, and the job has run in part. Of a job that runs at
-    /// least once, the next caller can repeat it once the TTL is over.
+    /// When the future is dropped, the slot may be claimed, and the job has run in part. If it runs at least
+    /// once, the next caller can repeat it once the TTL is over.
     ///
     /// # Examples
     ///
@@ -265,7 +266,7 @@ impl Job {
         let ttl = Decimal::new(self.term.map_or(0, Term::ttl_ms));
         let (slot, period) = (self.arguments.0.as_bytes(), self.arguments.1.as_bytes());
         let parameters = [b"1", &*key, owner.value(), slot, period, &*ttl];
-        // Its own claim says the same to a second delivery.
+        // A second delivery finds its own claim, with the same reply.
         let said = self.site.ask_twice(Purpose::Act, &SCRIPT, &parameters, Said::read).await;
         self.site.note(outcome_of(said.as_ref().ok()), asked_at);
         said.map_err(|reason| self.site.unserved([(0, reason)]))
@@ -296,7 +297,7 @@ fn outcome_of(said: Option<&Said>) -> &'static str {
 }
 
 impl Said {
-    /// What several servers have agreed on.
+    /// The answer on which several servers have agreed.
     fn of(claim: Claim) -> Option<Self> {
         let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         let next_in = |ms: Option<u64>| ms.map(Duration::from_millis);
@@ -312,7 +313,7 @@ impl Said {
         })
     }
 
-    /// The reply of `once.lua`.
+    /// Reads the reply of `once.lua`.
     fn read(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         let (Frame::Bulk(word), numbers) = items.get(1..)?.split_first()? else { return None };

@@ -1,5 +1,4 @@
-//! What latches and barriers have in common: a number of parties, each with a name, which are remembered for a
-//! while.
+//! The parties of latches and barriers: a number of them, each with a name, which are remembered for a while.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::site::{Site, in_millis};
 use crate::error::Error;
 use crate::policy::Units;
 
-/// Maximum parties: more take a server too long to forget, when all are let go.
+/// Maximum parties: a server needs too long to delete more at once.
 const PARTIES_MAX: u32 = 10_000;
 const NAME_BYTES_MAX: usize = 256;
 const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
@@ -19,7 +18,7 @@ const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parties {
     pub(super) number: u32,
-    /// For how long they are remembered.
+    /// How long the parties are remembered.
     keep: Duration,
 }
 
@@ -50,7 +49,7 @@ impl Parties {
         in_millis(self.keep)
     }
 
-    /// Another number of parties is kept under the name.
+    /// The error if another number of parties is kept under the name.
     pub(super) fn misfit(self, site: &Site, other: i64) -> Error {
         let (what, number) = (site.what(), self.number);
         site.misuse(format!(

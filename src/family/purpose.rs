@@ -1,13 +1,13 @@
-//! What servers are asked for.
+//! The purpose of a call.
 
-/// What an answer is wanted for.
+/// Why a server is asked.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose<W> {
-    /// To show it. A server that may have forgotten leases is asked too.
+    /// To show the answer. A server that may have forgotten leases is asked too.
     #[cfg(feature = "inspect")]
     Look,
-    /// To act on it. A server that may not vote is not asked.
+    /// To act on the answer. A server that may not vote is not asked.
     Act,
-    /// As [`Purpose::Act`]; and this is to hear of changes to what is read.
+    /// As [`Purpose::Act`], and to get pushes of changes to the key.
     Watch(W),
 }

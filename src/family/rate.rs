@@ -1,4 +1,4 @@
-//! How many tokens come back in what time, and how many there are at most.
+//! How many tokens come back in a period, and the maximum number of tokens.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::policy::Units;
 
 /// Shorter periods are a mistake more often than a rate; the scripts count microseconds.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
-/// How long it may take until all tokens are back: the longest that a key of a limit lasts.
+/// Maximum time until all tokens are back, which is the longest life of a limit's key.
 const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// A rate of tokens: how many come back in a period, evenly over it, and how many there are at most.
+/// A rate of tokens: how many come back in a period, evenly over it, and the maximum number of tokens.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ impl Rate {
         self.burst
     }
 
-    /// What each of `servers` gives, so that all of them together give no more than this.
+    /// The share of each of `servers`, so that all of them together give no more than this.
     pub(super) fn shared_by(self, servers: usize) -> Result<Self, String> {
         let servers = u32::try_from(servers).unwrap_or(u32::MAX);
         if self.count == 0 || self.burst == 0 {
@@ -78,19 +78,19 @@ impl Rate {
         Ok(share)
     }
 
-    /// In what time this many tokens come back, unless that is too long to be told.
+    /// The time in which this many tokens come back, unless it is too long for a `Duration`.
     pub(super) fn time_of(self, tokens: u32) -> Option<Duration> {
         let nanos = self.period.as_nanos().checked_mul(tokens.into())?.div_ceil(self.count.into());
         Some(Duration::from_nanos(u64::try_from(nanos).ok()?))
     }
 
-    /// As scripts have it: count, period in microseconds (a fraction counts as a whole one), burst.
+    /// The arguments of scripts: count, period in microseconds (rounded up), burst.
     pub(super) fn arguments(self) -> [String; 3] {
         let micros = self.period.as_nanos().div_ceil(1000);
         [self.count.to_string(), micros.to_string(), self.burst.to_string()]
     }
 
-    /// What a script says of another rate.
+    /// Reads another rate from a script's reply.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('/').map(str::parse::<u64>);
         let mut next = || numbers.next()?.ok();

@@ -1,4 +1,4 @@
-//! Where one primitive of one name is kept, and how its servers are asked.
+//! The keys of one primitive of one name, and the calls to its servers.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -32,7 +32,7 @@ pub(crate) struct Site {
     wrong: Option<Wrong>,
 }
 
-/// Why nothing of it can be, which its first question is told.
+/// Why the primitive cannot be used: the error of its first call.
 #[derive(Clone)]
 enum Wrong {
     Name(InvalidName),
@@ -57,17 +57,17 @@ impl Site {
         Self { engine, names, primitive, wrong }
     }
 
-    /// Lets nothing be asked, because of what the caller asked for: the first such reason counts.
+    /// Refuses all calls, for a mistake of the caller: the first one counts.
     pub(super) fn refuse(&mut self, what: String) {
         self.wrong.get_or_insert_with(|| Wrong::Wish(what.into()));
     }
 
-    /// A timer, wherever the caller is.
+    /// A timer, whatever runtime the caller is on, if any.
     pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Unpin + use<> {
         self.engine.sleep(time)
     }
 
-    /// Whether a sleep ends before its time, and nobody is asked any more.
+    /// Whether sleeps end early, and servers are no longer asked.
     pub(super) fn is_deserted(&self) -> bool {
         self.engine.driver.is_deserted()
     }
@@ -81,17 +81,17 @@ impl Site {
         self.engine.timeout(limit, future).await
     }
 
-    /// How many servers there are.
+    /// The number of servers.
     pub(super) fn servers(&self) -> usize {
         self.engine.servers()
     }
 
-    /// How long each may take to answer.
+    /// How long each server may take to answer.
     pub(super) fn command_timeout(&self) -> Duration {
         self.engine.command_timeout()
     }
 
-    /// How many of them have to agree.
+    /// How many of the servers have to agree.
     pub(super) fn quorum(&self) -> Quorum {
         self.engine.quorum()
     }
@@ -106,8 +106,8 @@ impl Site {
         self.names.beside(suffix)
     }
 
-    /// What `read` makes of one server's reply to a script; `parameters` are the
-    /// number of keys, the keys, and its other words.
+    /// The result of `read` on one server's reply to a script; `parameters` are the number of
+    /// keys, the keys, and the other words.
     ///
     /// # Cancel safety
     ///
@@ -123,8 +123,8 @@ impl Site {
         self.engine.ask(server, &self.names, purpose, (script, parameters), read).await
     }
 
-    /// As [`Site::ask`] of the one server, and once more where the first reply does not come: of a script
-    /// that says the same to a second delivery.
+    /// As [`Site::ask`] of the single server, and once more if the first reply does not come: for a script
+    /// with the same reply to a second delivery.
     pub(super) async fn ask_twice<T>(
         &self,
         purpose: Purpose<'_>,
@@ -138,8 +138,8 @@ impl Site {
         }
     }
 
-    /// What `read` makes of the replies of all servers, asked together: of those that had replied once
-    /// `is_over` was content with what was said (none for a failure), and a moment after.
+    /// The results of `read` on the replies of all servers, which are asked together: of those that have
+    /// replied once `is_over` accepts the results (none for a failure), and a moment after.
     ///
     /// # Cancel safety
     ///
@@ -169,7 +169,7 @@ impl Site {
             if !is_over(&mut answers.map(|answer| answer.as_ref().ok())) {
                 return Poll::Pending;
             }
-            // What comes a little later is heard too: one more has the value, and its breaker closes.
+            // Replies that come a little later count too: one more server has the value, and its breaker closes.
             let rest = || Box::pin(self.sleep(patience(clock::now().since(asked_at))));
             grace.get_or_insert_with(rest).as_mut().poll(context)
         })
@@ -178,12 +178,12 @@ impl Site {
         answers.filter_map(|(server, (_, answer))| Some((server, answer?))).collect()
     }
 
-    /// What hears of changes to this key.
+    /// A watch for changes of this key.
     pub(super) fn watch(&self, key: &Key) -> Watch {
         Watch::new(&self.engine, &self.names, key)
     }
 
-    /// What `asked` comes to; after this time, that there was no answer. A limit of zero is one command timeout.
+    /// The output of `asked`, or after this time the error of no answer. A limit of zero is one command timeout.
     pub(super) async fn in_limit<T>(
         &self,
         limit: Duration,
@@ -198,8 +198,8 @@ impl Site {
         self.timeout(limit, pin!(asked)).await.unwrap_or_else(late)
     }
 
-    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. The first
-    /// question has to be answered; a later one that is not answered in time comes to nothing.
+    /// Calls `ask`, which reads a key for this watch, until it has a value, for at most this time. The first call has
+    /// to be answered; a later one that is not answered in time counts as no value.
     pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         watch: &Watch,
@@ -224,7 +224,7 @@ impl Site {
         }
     }
 
-    /// The terms of a lease that lasts for this long; a time that cannot be is refused.
+    /// The term of a lease with this TTL; refuses an invalid one.
     pub(super) fn term(&mut self, ttl: Duration) -> Term {
         Term::new(ttl, None).unwrap_or_else(|wrong| {
             self.refuse(wrong);
@@ -232,7 +232,7 @@ impl Site {
         })
     }
 
-    /// Refuses several servers, on which there is no answer: `what` says so.
+    /// Refuses several servers; `what` says why.
     pub(super) fn refuse_several_servers(&mut self, what: &str) {
         let servers = self.servers();
         if servers > 1 {
@@ -242,7 +242,7 @@ impl Site {
         }
     }
 
-    /// Refuses what cannot be, and whatever comes after a shutdown.
+    /// Refuses an invalid primitive, and every call after a shutdown.
     pub(super) fn admit(&self) -> Result<(), Error> {
         match &self.wrong {
             Some(Wrong::Name(wrong)) => Err(Error::misuse(wrong)),
@@ -252,7 +252,7 @@ impl Site {
         }
     }
 
-    /// Counts an answer to what was asked at `asked_at`, and tells the observer and subscribers.
+    /// Counts the outcome of a call made at `asked_at`, and reports it to the observer and subscribers.
     pub(super) fn note(&self, outcome: &'static str, asked_at: Moment) {
         let took = clock::now().since(asked_at);
         #[cfg(feature = "tracing")]
@@ -267,17 +267,17 @@ impl Site {
         self.engine.meter().note_answered(self.primitive, self.names.lock(), outcome, took);
     }
 
-    /// What the primitive is called.
+    /// The name of the kind of primitive.
     pub(super) fn what(&self) -> &'static str {
         self.primitive.name()
     }
 
-    /// The caller asked for what cannot be.
+    /// The error for a mistake of the caller.
     pub(super) fn misuse(&self, what: String) -> Error {
         self.error(Kind::Misuse(what), Report::default())
     }
 
-    /// No server gave a usable answer: each of these, why not.
+    /// The error if no server gave a usable answer, with each one's reason.
     pub(super) fn unserved(&self, failures: impl IntoIterator<Item = (usize, Reason)>) -> Error {
         let failed = |(server, reason): (usize, Reason)| {
             reason.of_server(self.engine.address(server, &self.names))
@@ -286,22 +286,22 @@ impl Site {
         self.error(Kind::unserved(&report), report)
     }
 
-    /// Too little is left of the lease of what was started.
+    /// The error if too little is left of the lease of started work.
     pub(super) fn too_late(&self) -> Error {
         self.error(Kind::TooLate, Report::default())
     }
 
-    /// Others were in the way for too long.
+    /// The error if others were in the way for too long.
     pub(super) fn contended(&self) -> Error {
         self.error(Kind::Contended { waited: None }, Report::default())
     }
 
-    /// The lease of what was started is another's now, or nobody's.
+    /// The error if another owner, or none, has the lease of started work.
     pub(super) fn gone(&self) -> Error {
         self.lost(if self.servers() == 1 { Loss::Gone } else { Loss::NoQuorum })
     }
 
-    /// The lease of what was started has ended.
+    /// The error if the lease of started work has ended.
     pub(super) fn lost(&self, why: Loss) -> Error {
         self.error(Kind::Lost(why), Report::default())
     }

@@ -1,5 +1,5 @@
-//! The last slot of a job, as several servers agree on it: a value that rises, each claim in the place of the one
-//! before it. The value is the slot in milliseconds since 1970, and its claimant.
+//! The last slot of a job, on which several servers agree: a value that rises, because each claim replaces the one
+//! before. The value is the slot in milliseconds since 1970, and its claimant.
 
 use bytes::Bytes;
 
@@ -8,15 +8,15 @@ use super::asking::Purpose;
 use super::site::Failures;
 use crate::policy::Reading;
 
-/// Which slots there are, in milliseconds since 1970.
+/// The slots of a job, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Schedule {
     At(u64),
-    /// The latest one of a grid.
+    /// The latest slot of a grid with this period.
     Every(u64),
 }
 
-/// What came of a claim; times are in milliseconds.
+/// The result of a claim; times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     Claimed { slot: u64, next_in: Option<u64> },
@@ -25,7 +25,7 @@ pub(super) enum Claim {
 }
 
 impl Schedule {
-    /// The slot at this time, and in what time the grid has its next one.
+    /// The slot at this time, and the time until the grid's next one.
     fn slot_at(self, now: u64) -> (u64, Option<u64>) {
         match self {
             Self::At(slot) => (slot, None),
@@ -34,16 +34,16 @@ impl Schedule {
     }
 }
 
-/// What is to be done about an answer of servers.
+/// What to do after an answer of the servers.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Say(Claim),
-    /// Have this value accepted, and then say so.
+    /// Have this value accepted, then return this claim.
     Write(Bytes, Claim),
 }
 
-/// Claims a slot that is due by the clocks of a quorum, unless it or a later one was claimed before; none where
-/// others are in the way again and again. A slot that is `open_for` old is not claimed.
+/// Claims a slot that is due by the clocks of a quorum, unless it or a later one was claimed before; none if
+/// other claims interfere again and again. A slot that is `open_for` old is not claimed.
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ pub(super) async fn claim(
 ) -> Result<Option<Claim>, Failures> {
     let owner = agreement.owner.value();
     if let Proposed::Promised(seen) = agreement.look(Purpose::Act).await? {
-        // Nearly always somebody else was first: then nothing is written.
+        // Nearly always another process was first: then nothing is written.
         if let Next::Say(claim) = next(seen, owner, schedule, open_for) {
             return Ok(Some(claim));
         }
@@ -89,7 +89,7 @@ fn next(promised: Promised, owner: &[u8], schedule: Schedule, open_for: u64) -> 
         (last, words.next() == Some(owner))
     });
     let claim = match last {
-        // Its answer was lost, and somebody else may have finished it.
+        // Our claim's answer was lost, and another process may have finished it.
         Some(slot) if is_own => Claim::Claimed { slot, next_in },
         _ if slot > now => Claim::Early { due_in: slot - now },
         _ if last.is_some_and(|last| slot <= last) || slot.saturating_add(open_for) <= now => {
@@ -101,7 +101,7 @@ fn next(promised: Promised, owner: &[u8], schedule: Schedule, open_for: u64) -> 
         }
     };
     match kept {
-        // It may be somebody's claim: it is finished before anybody is told of it.
+        // It may be a claim: it is finished before it is reported.
         Some(text) if is_open => Next::Write(text, claim),
         _ => Next::Say(claim),
     }

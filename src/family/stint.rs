@@ -1,5 +1,5 @@
-//! Work under a lease that is kept in the primitive's own key: `scripts/settle.lua` extends, finishes and
-//! gives up what another script has started; of several servers, `scripts/accept.lua`.
+//! Work under a lease in the primitive's own key: `scripts/settle.lua` extends, finishes and gives up work that
+//! another script has started; with several servers, `scripts/accept.lua` does.
 //!
 //! The lease is renewed in the caller's task, beside the work. Its end is counted as that of a lock's lease:
 //! from before the command was sent, less drift (safety rule 2).
@@ -24,7 +24,7 @@ use crate::scripts::script;
 
 pub(super) static SETTLE: Script = script!("settle.lua");
 
-/// Ready once it is `at`: by the clock, which counts suspension and is looked at first, at each poll.
+/// Ready at `at`, by the clock, which counts suspension: each poll reads it first.
 fn reached(site: &Site, at: Moment) -> impl Future<Output = ()> + Unpin + use<> {
     let mut timer = Box::pin(site.sleep(at.since(clock::now())));
     poll_fn(move |context| match clock::now() >= at {
@@ -33,23 +33,23 @@ fn reached(site: &Site, at: Moment) -> impl Future<Output = ()> + Unpin + use<> 
     })
 }
 
-/// What was started, until it is settled.
+/// Work that was started, until it is settled.
 pub(super) struct Stint<'a> {
     site: &'a Site,
     key: &'a Key,
     owner: &'a Owner,
     term: Term,
-    /// For how long the key is kept.
+    /// How long the key is kept.
     keep: Duration,
-    /// How several servers are asked, and the token that they promised.
+    /// With several servers: how to ask them, and the token that they promised.
     agreement: Option<(Agreement<'a>, u64)>,
-    /// When it was last asked for, and when its lease ends for us.
+    /// When the lease was last requested or extended, and when it ends for us.
     asked_at: Moment,
     deadline: Moment,
 }
 
 impl<'a> Stint<'a> {
-    /// What this owner has started, by a question that was asked at this moment.
+    /// The work that this owner has started by a command sent at `asked_at`.
     pub(super) fn begun(
         site: &'a Site,
         key: &'a Key,
@@ -61,7 +61,7 @@ impl<'a> Stint<'a> {
         Self { site, key, owner, term, keep, agreement, asked_at, deadline }
     }
 
-    /// What several servers have promised under a token.
+    /// The work that several servers have promised under a token.
     pub(super) fn promised(
         agreement: Agreement<'a>,
         token: u64,
@@ -73,12 +73,12 @@ impl<'a> Stint<'a> {
         Self { agreement: Some((agreement, token)), ..begun }
     }
 
-    /// What the work comes to, with the lease renewed meanwhile.
+    /// The work's output, with the lease renewed meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where the lease ended first: the work is dropped. [`Error::is_timeout`] where
-    /// too little of it was left for the work to begin.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended first: the work is dropped. [`Error::is_timeout`] if too
+    /// little of the lease was left for the work to begin.
     pub(super) async fn carry<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Error> {
         if !self.term.is_worthwhile(self.deadline, clock::now()) {
             self.give_up().await;
@@ -115,13 +115,13 @@ impl<'a> Stint<'a> {
         }
     }
 
-    /// Says that it is done, with this result; again until the server has answered, as long as the lease
-    /// is good, and within this limit. One question has the time that a command has.
+    /// Records that the work is done, with this result; repeats that until the server has answered, as long as
+    /// the lease is good, and within this limit. Each command has the usual timeout.
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::ErrorKind::Lost) where another has started since. Otherwise whether the server knows that it
-    /// is done is not known.
+    /// [`Lost`](crate::ErrorKind::Lost) if another owner has started since. With any other error the server may
+    /// have the record or not.
     pub(super) async fn finish(&self, result: &[u8], limit: Option<Duration>) -> Result<(), Error> {
         let now = clock::now();
         let until = limit.map_or(self.deadline, |limit| self.deadline.min(now.after(limit)));
@@ -130,7 +130,7 @@ impl<'a> Stint<'a> {
         let (mut failed, mut failures) = (0, (0..self.site.servers()).map(unanswered).collect());
         let span = limit.map_or(self.term.ttl(), |limit| limit.min(self.term.ttl()));
         loop {
-            // A reply that has come counts also where the time is over.
+            // A reply that has come counts even if the time is over.
             match race(pin!(self.say_finished(result)), &mut over).await {
                 First::One(Ok(true)) => return Ok(()),
                 First::One(Ok(false)) => return Err(self.site.gone()),
@@ -153,18 +153,18 @@ impl<'a> Stint<'a> {
         let is_good = self.deadline > clock::now();
         match (settled, &self.agreement) {
             (Ok(true), _) => Ok(true),
-            // Nobody else has begun while the lease is good.
+            // No other owner has begun while the lease is good.
             (_, Some((agreement, _))) if is_good => agreement.insist(result).await,
             (settled, _) => settled,
         }
     }
 
-    /// Lets others repeat it at once. Where the server does not hear of it, they wait for the lease's end.
+    /// Lets others repeat the work at once. If the server does not get this, they wait for the lease's end.
     pub(super) async fn give_up(&self) {
         let _ = self.settle("fail", b"").await;
     }
 
-    /// Whether it was still its owner's.
+    /// Whether the work was still its owner's.
     async fn settle(&self, how: &str, result: &[u8]) -> Result<bool, Failures> {
         if let Some((agreement, token)) = &self.agreement {
             return agreement.accept(*token, how, agreement.fingerprint, result).await;

@@ -8,16 +8,16 @@ use crate::clock;
 use crate::policy::Backoff;
 use crate::race::race;
 
-/// Between two questions where the server does not tell of changes.
+/// The pauses between two reads if the server does not push changes.
 const UNTOLD: Backoff =
     Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(500) };
-/// Where it does: a push may be lost with a connection that looks alive.
+/// The pause if it does: a push may be lost with a connection that looks alive.
 const TOLD: Duration = Duration::from_secs(30);
 
 /// The locker was shut down.
 pub(super) struct Closed;
 
-/// A wait for one key, which is read for this watch.
+/// A wait for changes of the key of one watch.
 ///
 /// In turn: [`Vigil::rearm`], read the key, and [`Vigil::rest`] if what was read is not enough.
 pub(super) struct Vigil<'a> {
@@ -30,7 +30,7 @@ impl<'a> Vigil<'a> {
         Self { watch, rested: 0 }
     }
 
-    /// From here on a change counts.
+    /// Begins to watch for changes.
     pub(super) fn rearm(&self) {
         self.watch.rearm();
     }

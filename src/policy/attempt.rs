@@ -1,4 +1,4 @@
-//! One attempt at a lock by one owner: what it proposes, and what the answers to a round come to.
+//! One attempt at a lock by one owner: its proposals, and the result of each round of answers.
 //!
 //! ```text
 //!              Ask                     a quorum granted one token, in time
@@ -10,12 +10,12 @@
 //!                or servers were late
 //! ```
 //!
-//! A reader has no token of its own, but the present one: where servers that let it in have different
-//! ones, it asks for the largest of these, which the others accept then.
+//! A reader gets the lock's present token. If the servers that granted have different ones, it asks again
+//! for the largest, which the others then accept.
 //!
-//! The owner is never used again after `Hold` or `GiveUp` (safety rule 1). A repeated question has
-//! the TTL and the deadline of the later question. A late server is asked once more, over the same
-//! connection: the answer says what became of the first question too.
+//! The owner is never used again after `Hold` or `GiveUp` (safety rule 1). A repeated command has
+//! the TTL and the deadline of the later one. A late server is asked once more, over the same
+//! connection: this reply also settles the first command.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ use super::{Ballot, Moment, Quorum, Setback, Term, Verdict};
 /// Maximum rounds of one attempt: contenders outbid one another only while they overlap.
 const ROUNDS_MAX: u8 = 4;
 
-/// What one server said to an acquire.
+/// One server's answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VoteReply {
-    /// The owner has the lock; with the token, where the server chose another than was proposed.
+    /// The owner has the lock; with the token, if the server chose another than the proposed one.
     Granted { token: Option<u64> },
-    /// The lock is not available there; its holder's lease ends in this time, where that is known.
+    /// The lock is not available there; its holder's lease ends in this time, if known.
     Refused { frees_in: Option<Duration>, counter: u64 },
     /// The proposal is not above this counter.
     Stale { counter: u64 },
@@ -44,47 +44,47 @@ pub(crate) enum VoteReply {
 pub(crate) enum Failing {
     /// The answer did not come in time.
     Late,
-    /// No later question can be answered otherwise.
+    /// A repetition would get the same answer.
     Hopeless,
-    /// The server may vote in this time.
+    /// The server may vote after this time.
     Quarantined(Duration),
     /// Anything else.
     Otherwise,
 }
 
-/// The answers to one round of questions, summed up.
+/// The answers to one round, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// What the answers come to, or `Lost` where the caller's limit ended the round before.
+    /// The verdict of the answers, or `Lost` if the caller's limit ended the round early.
     pub(super) verdict: Verdict,
     pub(super) granted: usize,
     pub(super) refused: usize,
-    /// Refusals of the proposed token alone.
+    /// Servers that refused only the proposed token.
     pub(super) outbid: usize,
     pub(super) failed: usize,
-    /// Failures of which the answer was late.
+    /// Failures by a late answer.
     pub(super) late: usize,
     hopeless: usize,
     quarantined: usize,
-    /// The smallest and the largest token that was granted.
+    /// The smallest and the largest granted token.
     pub(super) tokens: Option<(u64, u64)>,
     counter: u64,
     clock: Option<u64>,
     frees_in: Option<Duration>,
     votes_in: Option<Duration>,
-    /// Before the first byte was sent to any server that answered.
+    /// A moment before the first byte was sent to any server that answered.
     pub(super) asked_at: Option<Moment>,
     /// When the last answer was seen.
     pub(super) answered_at: Option<Moment>,
 }
 
 impl Tally {
-    /// The round is over, with this verdict.
+    /// Ends the round with this verdict.
     pub(crate) fn conclude(&mut self, verdict: Verdict) {
         self.verdict = verdict;
     }
 
-    /// Adds what one server said at `answered_at` to the question that was put at `asked_at`, if it was
+    /// Adds one server's answer, seen at `answered_at`, to a command sent at `asked_at`, if one was
     /// sent; `proposal` is the token of a grant that names none.
     pub(crate) fn add(
         &mut self,
@@ -132,10 +132,10 @@ impl Tally {
         }
     }
 
-    /// What stood in the way of an acquire.
+    /// Why an acquire failed.
     ///
-    /// Where the servers that did not fail are fewer than a quorum, the failures stood in the way,
-    /// and not the holder: the end of its lease would not help.
+    /// If the servers that did not fail are fewer than a quorum, the cause is the failures and not
+    /// the holder: the end of its lease would not help.
     pub(crate) fn setback(&self, quorum: Quorum) -> Setback {
         let loses = |denied| quorum.verdict(0, denied) == Verdict::Lost;
         if self.refused > 0 && !loses(self.failed) {
@@ -143,32 +143,32 @@ impl Tally {
         } else if loses(self.hopeless) {
             Setback::Hopeless
         } else {
-            // Where others failed too, one of them may serve again before.
+            // If others failed otherwise, one of them may serve before.
             let votes_in = self.votes_in.filter(|_| loses(self.hopeless + self.quarantined));
             votes_in.map_or(Setback::Failing, Setback::Quarantined)
         }
     }
 
-    /// Whether it is the answers of those servers that have not answered yet that say what stood in the way.
+    /// Whether the missing answers decide between a holder and failures as the setback.
     pub(crate) fn is_unclear(&self, quorum: Quorum, unanswered: usize) -> bool {
         let loses = |denied| quorum.verdict(0, denied) == Verdict::Lost;
         self.refused > 0 && !loses(self.failed) && loses(self.failed + unanswered)
     }
 
-    /// Only tokens stood in the way of a quorum.
+    /// Whether only refused tokens prevented a quorum.
     fn is_outbid(&self, quorum: Quorum) -> bool {
         let lost_otherwise = self.refused + self.failed;
         self.outbid > 0 && quorum.verdict(0, lost_otherwise) != Verdict::Lost
     }
 
-    /// No server refused as far as a quorum needs it, and with the late ones there could be one.
+    /// Whether the late servers could still complete a quorum.
     fn is_open(&self, quorum: Quorum) -> bool {
         let closed = self.refused + self.outbid + self.failed - self.late;
         self.late > 0 && quorum.verdict(0, closed) != Verdict::Lost
     }
 }
 
-/// The smaller of two, of which either may be unknown.
+/// The smaller of two values; either may be unknown.
 fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -176,13 +176,13 @@ fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// What an attempt is judged by.
+/// The conditions of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conditions {
     pub(crate) quorum: Quorum,
     pub(crate) term: Term,
-    /// Whether servers choose the token: one that decides alone; or all, for a reader, which gets the present
-    /// token of the servers that let it in.
+    /// Whether servers choose the token: a single server does, and all do for a reader, which gets their
+    /// present token.
     pub(crate) servers_choose: bool,
     /// The end of the caller's wait.
     pub(crate) ends_at: Option<Moment>,
@@ -197,23 +197,23 @@ pub(crate) enum AttemptAction {
     Ask(Ballot),
     /// The lease is granted.
     Hold(Grant),
-    /// The attempt came to nothing. What servers may have granted is given back.
+    /// The attempt failed. What servers may have granted is released.
     GiveUp(Setback),
 }
 
 /// A lease that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// The lease counts from here.
+    /// The lease counts from then.
     pub(crate) asked_at: Moment,
     pub(crate) answered_at: Moment,
     pub(crate) deadline: Moment,
-    /// The token that a quorum accepted; none where none was proposed.
+    /// The token that a quorum accepted; none if none was proposed.
     pub(crate) token: Option<u64>,
 }
 
-/// See the module's documentation. [`Attempt::ballot`] is what to propose in the first round, and
-/// [`Attempt::ended`] takes the answers of each.
+/// See the module's documentation. [`Attempt::ballot`] is the proposal of the first round, and
+/// [`Attempt::ended`] takes the answers of each round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(super) conditions: Conditions,
@@ -228,13 +228,13 @@ impl Attempt {
         Self { conditions, ballot, rounds: 1, has_insisted: false }
     }
 
-    /// What it proposes in the present round.
+    /// The proposal of the present round.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
         self.ballot
     }
 
-    /// What the answers to the present round lead to; `wall_micros` is the wall clock, for a first
-    /// proposal.
+    /// The action after the present round; `wall_micros` reads the wall clock in microseconds, for a
+    /// first proposal.
     pub(crate) fn ended(
         &mut self,
         tally: &Tally,
@@ -252,8 +252,8 @@ impl Attempt {
         AttemptAction::GiveUp(setback)
     }
 
-    /// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
-    /// token that all accepted (safety rule 8).
+    /// The grant of a round that was won with enough validity left (safety rule 2) and one token that
+    /// all accepted (safety rule 8).
     fn judge(&self, tally: &Tally) -> Result<Grant, Setback> {
         let Conditions { quorum, term, servers_choose, .. } = self.conditions;
         let (Verdict::Won, Some(asked_at), Some(answered_at)) =
@@ -277,9 +277,8 @@ impl Attempt {
         Ok(Grant { asked_at, answered_at, deadline, token })
     }
 
-    /// The next proposal, where the same owner might still win a lost round. It is above the largest
-    /// token that any server that answered has accepted, and else no further ahead than the clocks
-    /// that servers have shown.
+    /// The next proposal, if the same owner might still win. It is above the largest counter that
+    /// servers have shown, and otherwise no further ahead than the clocks that they have shown.
     fn next_proposal(
         &mut self,
         tally: &Tally,

@@ -16,7 +16,7 @@ impl Backoff {
         jittered(self.whole(failed), random)
     }
 
-    /// The delay that [`Backoff::delay`] spreads.
+    /// The delay without jitter.
     #[inline(never)]
     pub(super) fn whole(self, failed: u32) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(failed).unwrap_or(u32::MAX));

@@ -27,17 +27,17 @@ impl Bidding {
         self.0.as_ref().map(|bid| bid.retry)
     }
 
-    /// Whether it may wait for another holder's end.
+    /// Whether the request waits while another client holds the lock.
     pub(crate) fn waits(&self) -> bool {
         self.0.as_ref().is_some_and(|bid| bid.retry.waits())
     }
 
-    /// Whether its limit has passed.
+    /// Whether the request's limit has passed.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.0.as_ref().is_some_and(|bid| bid.retry.is_over(now))
     }
 
-    /// Whether there is a maximum number of its attempts.
+    /// Whether the request has a maximum number of attempts.
     pub(crate) fn is_counted(&self) -> bool {
         self.0.as_ref().is_some_and(|bid| bid.retry.is_counted())
     }
@@ -50,7 +50,7 @@ impl Bidding {
         self.0.as_ref().and_then(|bid| bid.setback)
     }
 
-    /// What it proposes.
+    /// The attempt's proposal.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
         self.0.as_ref().and_then(|bid| bid.attempt.ballot())
     }

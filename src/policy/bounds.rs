@@ -3,14 +3,14 @@ use std::time::Duration;
 use super::validity::TTL_MAX;
 use super::{Moment, Units};
 
-/// How long a lock is to be held or kept from others, beside what its TTL says.
+/// Bounds on how long a lock is held or kept from others, beside its TTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// The lock stays taken for this long after its grant, though its lease is given back before.
+    /// The lock stays taken for this long after its grant, even if its lease is released before.
     pub(crate) at_least: Option<Duration>,
-    /// The lease ends this long after its grant, though it is renewed.
+    /// The lease ends this long after its grant, even if it is renewed.
     pub(crate) at_most: Option<Duration>,
-    /// The lock stays taken for this long after a lease that nobody gave back.
+    /// The lock stays taken for this long after a lease that ended without a release.
     pub(crate) lock_delay: Option<Duration>,
 }
 
@@ -37,22 +37,22 @@ impl Bounds {
         }
     }
 
-    /// Whether the lease is an ordinary one.
+    /// Whether no bound is set.
     pub(crate) fn are_none(self) -> bool {
         self == Self::default()
     }
 
-    /// How long a key lives of a lease that is asked for with this TTL.
+    /// How long the key of a lease with this TTL lives.
     pub(crate) fn key_life(self, ttl: Duration) -> Duration {
         ttl.saturating_add(self.lock_delay.unwrap_or_default())
     }
 
-    /// When a lease ends that was granted at `granted_at` and whose TTL lasts until `until`.
+    /// The end of a lease that was granted at `granted_at` and whose TTL ends at `until`.
     pub(crate) fn cut(self, granted_at: Moment, until: Moment) -> Moment {
         self.last(granted_at).map_or(until, |last| until.min(last))
     }
 
-    /// Whether `until` is as late as the lease may end: there is nothing to renew it for.
+    /// Whether the lease may not end later than `until`: then no renewal helps.
     pub(crate) fn are_reached(self, granted_at: Moment, until: Moment) -> bool {
         self.last(granted_at).is_some_and(|last| last <= until)
     }

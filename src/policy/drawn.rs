@@ -1,12 +1,12 @@
-//! A proposal where no script can judge it: see [`Ballot`].
+//! How a proposal is judged without a script: see [`Ballot`].
 
 use super::Ballot;
 use super::fence::SECOND_MICROS;
 
 impl Ballot {
-    /// What becomes of it where no script can judge it: what is read of a server are its counter, and its clock in
-    /// microseconds. As `scripts/acquire.lua` and `scripts/parts/token.lua` have it: one that decides alone has the token
-    /// follow its clock, as it may have begun with an older counter.
+    /// Judges the proposal by a server's counter and its clock in microseconds, as `scripts/acquire.lua` and
+    /// `scripts/parts/token.lua` do: the token of a single server follows its clock, because the server may have begun
+    /// with an older counter.
     pub(crate) fn drawn(self, counter: u64, clock: u64, is_alone: bool) -> Drawn {
         let (proposal, is_outbid) = (self.proposal(), self.is_outbid());
         let most = clock.saturating_add(SECOND_MICROS);
@@ -28,7 +28,7 @@ pub(crate) enum Drawn {
     Token(u64),
     /// The proposal is not above the counter.
     Stale,
-    /// It is too far ahead of the clock.
+    /// The proposal is too far ahead of the clock.
     Ahead,
 }
 

@@ -1,4 +1,4 @@
-//! What a server means by an error reply: its first word.
+//! The meaning of a server's error reply, by its first word.
 
 use super::number;
 use super::parts::{has, parted};
@@ -6,15 +6,15 @@ use super::parts::{has, parted};
 /// The error replies that change what we do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them; `DENIED` of one that answers its own machine alone.
+    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them; `DENIED` of a server in protected mode.
     Auth,
-    /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
+    /// `NOPERM`, and servers' words for commands in scripts: the ACL user lacks a right.
     Permission,
-    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran. It can be sent once more in another way.
+    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran. It can be sent again with its text.
     NoScript,
-    /// `AGAIN`, from our own scripts: one came to the bound of its work, and did nothing of what it was asked.
+    /// `AGAIN`, from our own scripts: the script reached the bound of its work, and did not do what was asked.
     Again,
-    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `BUSY`, `OOM`, `MISCONF`: not now, and later perhaps.
+    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `BUSY`, `OOM`, `MISCONF`: not now, perhaps later.
     Later,
     /// `TRYAGAIN`: the command's keys are in a slot that moves, and on two nodes; nothing ran.
     Apart,
@@ -32,11 +32,11 @@ pub enum Code {
     Other,
 }
 
-/// What servers say before the line in which an error arose.
+/// The text before the number of the line in which an error arose.
 const PLACE: &str = "@user_script:";
 
 impl Code {
-    /// What this text says, also where it is the error of a command in a script.
+    /// The code of an error's text, also if a command in a script caused it.
     pub fn of(text: &str) -> Self {
         let text = unwrapped(text);
         match parted(text, " ").map_or(text, |(word, _)| word) {
@@ -56,13 +56,13 @@ impl Code {
         }
     }
 
-    /// The same, of bytes that may be no text.
+    /// As [`Code::of`], for bytes that may not be UTF-8.
     #[inline(never)]
     pub(crate) fn of_bytes(text: &[u8]) -> Self {
         Self::of(&String::from_utf8_lossy(text))
     }
 
-    /// What some servers say only in words.
+    /// The code of an error that has no code word.
     fn of_sentence(text: &str) -> Self {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
         // The servers' own words, and those of proxies before them.
@@ -87,20 +87,20 @@ impl Code {
         }
     }
 
-    /// Whether a server that refuses a command so may not know it: proxies say that in words of their own.
+    /// Whether this may mean that the command is unknown: proxies say that in words of their own.
     pub(crate) fn may_be_unknown(self) -> bool {
         !matches!(self, Self::Auth | Self::Permission | Self::Later)
     }
 
-    /// Whether the same question gets the same answer, for as long as nobody changes the server or the client.
+    /// Whether a repetition gets the same answer until somebody changes the server or the client.
     pub(crate) fn is_lasting(self) -> bool {
         !matches!(self, Self::Later | Self::Apart | Self::ReadOnly | Self::Again)
     }
 }
 
-/// Servers before Redis 7 put words of their own before the error of a command in a script: of one that ends the script
-/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`, and of one that the
-/// script passes on `@user_script: 3: -READONLY ..`.
+/// Cuts off the words of servers before Redis 7 before the error of a command in a script. If the error ends the
+/// script: `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`; if the
+/// script returns it: `@user_script: 3: -READONLY ..`.
 fn unwrapped(text: &str) -> &str {
     let Some((before, mut rest)) = parted(text, PLACE) else { return text };
     if !before.is_empty() && !before.starts_with("ERR Error running script") {
@@ -116,14 +116,13 @@ fn unwrapped(text: &str) -> &str {
     }
 }
 
-/// Whether the word by which a script was sent is what the server does not know, and no command of a script that may have
-/// run.
+/// Whether the server does not know `EVAL` or the like, and not a command inside a script, which may have run.
 #[inline(never)]
 pub(crate) fn names_eval(text: &str) -> bool {
     text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"eval"))
 }
 
-/// The line of this script in which an error arose, where a server says in which.
+/// The line of this script in which an error arose, if the error has its number.
 pub(crate) fn line_of<'a>(error: &str, script: &'a str) -> Option<&'a str> {
     let (_, mut place) = parted(error, PLACE)?;
     while let Some((_, last)) = parted(place, PLACE) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// From the moment at which the others take a master for down to the first renewal with its
+/// From the moment when the others call a master down to the first renewal with its
 /// successor: they agree and elect for up to three seconds, and clients notice and connect.
 const BEYOND_SILENCE: Duration = Duration::from_secs(5);
 
-/// The TTL, in whole seconds, of leases that outlive the death of a master, where another takes its
-/// place once it has been silent for `silent`.
+/// The TTL, in whole seconds, of leases that outlive the death of a master, if a failover begins once
+/// it has been silent for `silence`.
 ///
 /// A lease is renewed after a third of its TTL, so that it may have only two thirds of it left when
 /// the master dies.

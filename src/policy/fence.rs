@@ -1,7 +1,7 @@
 /// The largest token: Lua and JavaScript hold integers exactly only below 2^53.
 pub(crate) const TOKEN_MAX: u64 = (1 << 53) - 1;
-/// The smallest token that one server alone issues: a clock in microseconds that has run for a second.
-/// The numbers that answer other questions are below.
+/// The smallest token that a single server issues: its clock in microseconds, a second after 1970.
+/// Numbers in other replies are smaller.
 const TOKEN_MIN: u64 = 1_000_000;
 
 pub(super) const SECOND_MICROS: u64 = 1_000_000;
@@ -11,7 +11,7 @@ pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
 /// The rules (safety rule 8, `scripts/acquire.lua`):
 ///
 /// 1. A token t is issued to an owner only once q of N servers have accepted t for that owner, in
-///    one round of questions; 2q > N.
+///    one round; 2q > N.
 /// 2. A server accepts t only if t is above its counter for the lock, and raises the counter to t
 ///    in the same step.
 ///
@@ -21,36 +21,36 @@ pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
 /// because it was larger: so they differ. If t was issued before B asked, then s had accepted t by
 /// then, and accepted u above it: so t < u. ∎
 ///
-/// Nothing in it speaks of clocks, of TTLs, or of the lock's holder. The claim holds as long as s keeps
+/// The proof uses no clocks, no TTLs, and no holder of the lock. The claim holds as long as s keeps
 /// its counter: the quorums share at least 2q - N = k + 1 servers, so k of them may forget. The
-/// wall clock only makes a first proposal likely to be large enough, and makes tokens rise over
-/// counters that were forgotten after days without use.
+/// wall clock only makes a first proposal likely to be large enough, and makes tokens rise after
+/// counters have ended after days without use.
 ///
 /// A hand-over is an acquire like any other here: a fresh owner with a ballot of its own, which a
 /// server accepts by rule 2, whether it takes the lock from nobody or from the predecessor. A
-/// repair sets the lock of an issued token where it is gone. It is no acceptance, and at most
-/// raises the counter, to that token: so rule 2 goes on to refuse all that it refused before.
+/// repair sets a missing lock again, by its issued token. It is no acceptance, and at most
+/// raises the counter to that token: so rule 2 still refuses all that it refused before.
 ///
-/// A server may refuse more than rule 2 asks for: the proof rests on what was accepted alone. So it
+/// A server may refuse more than rule 2 asks for: the proof rests on acceptances alone. So it
 /// refuses a proposal that is more than a second ahead of both its clock and its counter (safety rule
 /// 16), unless servers led to that proposal: else a client whose clock is far ahead could use up the
 /// tokens. An acceptance raises a counter to no more than a second above the counters and clocks that
 /// servers have shown.
 ///
-/// One server alone chooses the token where the proposal is not above its counter, or is more than a second
-/// off its clock: one more than the counter, or its clock. Then the server is the one that proposes, and the claim holds with
-/// q = N = 1. An owner that was outbid proposes again:
-/// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
+/// A single server chooses the token if the proposal is not above its counter, or is more than a second off
+/// its clock: one more than the counter, or its clock. Then the server proposes, and the claim holds with
+/// q = N = 1. An owner that was outbid proposes again: its second proposal is a ballot of its own, and only
+/// what q servers accept in one round counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,
-    /// Servers led to it, by a counter or a clock, and not the clock of this process.
+    /// The proposal comes from a server's counter or clock, and not from this process's clock.
     is_outbid: bool,
 }
 
 impl Ballot {
-    /// A proposal from the wall clock in microseconds. Two of one process may be the same: replies are
-    /// told apart by their stamps, and a count of proposals would keep a clock's jump ahead for good.
+    /// A proposal from the wall clock in microseconds. Two of one process may be equal: stamps tell their
+    /// replies apart, and a count of proposals would keep a clock's jump ahead for good.
     pub(crate) fn new(wall_micros: u64) -> Self {
         Self { proposal: wall_micros.clamp(1, TOKEN_MAX), is_outbid: false }
     }
@@ -61,19 +61,19 @@ impl Ballot {
         if next <= self.proposal { self } else { Self { proposal: next, is_outbid: true } }
     }
 
-    /// The next proposal, no further ahead than a server's clock, in microseconds, that called the one
-    /// before it too far ahead.
+    /// The next proposal, no further ahead than the clock, in microseconds, of a server that called this
+    /// one too far ahead.
     pub(crate) fn within(self, clock: u64) -> Self {
         let proposal = self.proposal.min(clock).max(1);
         Self { proposal, is_outbid: true }
     }
 
-    /// The same, once more: a second question has to propose a larger token.
+    /// The next proposal for a second command, which has to propose a larger token.
     pub(crate) fn again(self) -> Self {
         Self { proposal: (self.proposal + 1).min(TOKEN_MAX), ..self }
     }
 
-    /// For a token that servers have chosen already: the same from all.
+    /// The proposal of a token that a server has chosen, so that all grant the same one.
     pub(crate) fn at(token: u64) -> Self {
         Self { proposal: token.min(TOKEN_MAX), is_outbid: true }
     }
@@ -87,8 +87,8 @@ impl Ballot {
         self.proposal
     }
 
-    /// Whether `token`, as servers say that they issued it, can answer this proposal: the proposal itself,
-    /// unless servers choose the token.
+    /// Whether servers can answer this proposal with `token`: only with the proposal itself, unless servers
+    /// choose the token.
     pub(crate) fn accepts(self, token: u64, servers_choose: bool) -> bool {
         if servers_choose {
             (TOKEN_MIN..=TOKEN_MAX).contains(&token)

@@ -6,47 +6,47 @@ use std::time::Duration;
 use super::shown::Shown;
 use super::{Moment, Run, quarantine};
 
-/// What INFO is asked for: each a section that an ACL can allow by itself.
+/// The sections of INFO that are read; an ACL can allow each by itself.
 pub(crate) const SECTIONS: [&str; 3] = ["server", "memory", "replication"];
 
 /// The field of INFO that says `standalone`, `cluster` or `sentinel`: Redis's name, and Valkey's since
 /// its version 8.
 pub(crate) const MODE_FIELDS: [&str; 2] = ["redis_mode", "server_mode"];
-/// Both, for people.
+/// Both names, for messages.
 pub(crate) const MODE_FIELD: &str = "redis_mode (server_mode in Valkey)";
 
-/// What INFO is asked for of the one server, which votes whatever it says of itself: which run of it this is,
-/// and what there is to warn of.
+/// The sections that are read of a single server, which votes whatever they say: for the id of its run, and
+/// for warnings.
 pub(crate) const OF_ONE: [&str; 3] = ["server", "memory", PERSISTENCE];
-/// The same of a node of a Cluster. Which run of it this is does not matter: it says itself which slots are not its own.
+/// The sections of a node of a Cluster. Its run does not matter: the node itself says which slots are not its own.
 pub(crate) const OF_NODES: [&str; 1] = ["memory"];
 /// The section that says whether locks are kept over a restart.
 pub(crate) const PERSISTENCE: &str = "persistence";
 
-/// What is wrong with a server that keeps no log, and what to do.
+/// The fault of a server without an append-only file, and the remedy.
 pub(crate) const FORGETS: &str = "a restart may forget held locks";
 pub(crate) const KEEP: &str = "set appendonly yes and appendfsync always, or turn on the restart quarantine \
                                (Builder::restart_quarantine, --restart-quarantine on)";
 
-/// What is asked of a server.
+/// The requirements on a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// The longest TTL that any client uses, where servers that may have forgotten leases are to
-    /// be kept from voting.
+    /// The longest TTL that any client uses, if servers that may have forgotten leases must not
+    /// vote.
     pub(crate) restart_quarantine: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
-    /// Whether it is to be a node of a Cluster.
+    /// Whether a node of a Cluster is expected.
     pub(crate) in_cluster: bool,
-    /// Whether Sentinels named it.
+    /// Whether Sentinels named the server.
     pub(crate) by_sentinels: bool,
 }
 
-/// How a server stands for the life of one connection.
+/// Whether a server may vote, for the life of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Fit,
-    /// It may have forgotten leases that run until then.
+    /// The server may have forgotten leases that last until then.
     Quarantined {
         until: Moment,
     },
@@ -68,7 +68,7 @@ pub(crate) enum Unfit {
 }
 
 impl Unfit {
-    /// Whether it stays so until somebody changes the server or the client: a role and a map can change by themselves.
+    /// Whether this lasts until somebody changes the server or the client: a role and a map can change by themselves.
     pub(crate) fn is_lasting(&self) -> bool {
         !matches!(self, Self::Replica | Self::NamedReplica | Self::NoNode)
     }
@@ -110,10 +110,10 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// What INFO says that matters here.
+/// The fields of INFO that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Another for each start of a server.
+    /// New at each start of a server.
     pub(crate) run_id: String,
     uptime_secs: i64,
     is_replica: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Facts {
     maxmemory_policy: String,
 }
 
-/// What is wrong but no reason to refuse the server, as far as INFO says.
+/// Faults in INFO that are no reason to refuse the server.
 pub(crate) fn warnings(info: &str) -> Vec<Unfit> {
     let mut warnings = Vec::new();
     warnings.extend(find(info, "maxmemory_policy").and_then(evicting));
@@ -131,7 +131,7 @@ pub(crate) fn warnings(info: &str) -> Vec<Unfit> {
     warnings
 }
 
-/// Which run of a server INFO is of, if it says so: another for each start.
+/// The id of the server's run, if INFO has it: new at each start.
 pub(crate) fn run_id(info: &str) -> Option<&str> {
     find(info, "run_id").filter(|run_id| !run_id.is_empty())
 }
@@ -161,7 +161,7 @@ impl Facts {
         let uptime = field("uptime_in_seconds")?.parse();
         Ok(Self {
             run_id: field("run_id")?.to_owned(),
-            // It can be negative: the server takes it from its wall clock.
+            // An uptime can be negative: the server takes it from its wall clock.
             uptime_secs: uptime.map_err(|_| Unfit::Unreadable("uptime_in_seconds"))?,
             is_replica: field("role")? != "master",
             is_cluster_node: mode.ok_or(Unfit::Unreadable(MODE_FIELD))? == "cluster",
@@ -169,13 +169,13 @@ impl Facts {
         })
     }
 
-    /// What is wrong but no reason to refuse the server, unless the rules are strict.
+    /// A fault that is no reason to refuse the server, unless the rules are strict.
     fn warning(&self) -> Option<Unfit> {
         evicting(&self.maxmemory_policy)
     }
 
-    /// How a server stands at `now` whose present run was first seen at `first_seen`, and began
-    /// at `not_before` at the earliest.
+    /// Judges a server at `now`: its present run was first seen at `first_seen`, and began at
+    /// `not_before` at the earliest.
     pub(crate) fn judge(
         &self,
         rules: Rules,

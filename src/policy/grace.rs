@@ -9,9 +9,9 @@
 //!   only without a command.)
 //! - **Holders report their leases**, by `repair`, which counts as an extension. It creates a missing key: no
 //!   other client can have been granted the lock. It takes a key over if the counter is below the holder's
-//!   token: the lease of that key had ended when the larger token was minted. In no other case: of two owners in one
-//!   process the earlier may repeat its report late, and the victim of a steal may not know of it. It raises counters
-//!   to the holders' tokens.
+//!   token: the lease of that key had ended when the larger token was minted. It takes over no other key: of two owners
+//!   in one process the earlier may repeat its report late, and the victim of a steal may not know of it. It raises
+//!   counters to the holders' tokens.
 //! - **A report is too late once the grace is over by the server's own clock**, and the script says so: a report that was
 //!   sent in time may arrive after another client was granted the lock.
 //! - **No release hands a lock on in it**: the key may have come back with the replica, although it was released,
@@ -22,9 +22,9 @@
 //!   ends, and for all at once.
 //! - **Its end is counted from the reply**, before which the server has read its clock, never from the command.
 //! - **A connection that met a replica has learned no reign**, and grants nothing once the replica is promoted.
-//! - **A learned reign lapses** within a second of its last use, and only another question renews it: a server
+//! - **A learned reign lapses** within a second of its last use, and only another query of it renews it: a server
 //!   that is demoted and promoted again closes no connections, and refuses nothing on a connection that is silent
-//!   meanwhile. Until that question is answered no new lock is requested, no release that hands on is repeated, and
+//!   meanwhile. Until that query is answered no new lock is requested, no release that hands on is repeated, and
 //!   a missing lease is not believed.
 //! - **A grant is judged again when the reply comes**: a request of the former reign may have been under way while
 //!   the server was a replica, and arrive in the grace of the next reign.
@@ -47,14 +47,14 @@ use std::time::Duration;
 
 use super::Moment;
 
-/// How far the token of a lease that is lost may be ahead of what is proposed to the successor: it may be a second
-/// ahead of its server's clock, a proposal a second behind the successor's, and the two clocks a second apart.
+/// How far the token of a lost lease may be ahead of a proposal to the successor: the token may be a second
+/// ahead of its server's clock, the proposal a second behind the successor's, and the two clocks a second apart.
 pub(super) const TOKENS_APART: Duration = Duration::from_secs(3);
-/// After a use of this age nothing new is asked for without another look, so that the answer comes in time to be
+/// If a reign's last use is older, it is queried again before a new request, so that the reply comes in time to be
 /// believed.
 const FRESH: Duration = Duration::from_millis(500);
-/// For how long what a connection has learned is good unused: a server that is demoted and promoted
-/// again is a replica for longer.
+/// How long a learned reign is good without use: a server that is demoted and promoted again is a
+/// replica for longer.
 const SURE: Duration = Duration::from_secs(1);
 
 /// The reign of a primary, as a connection to it has learned it.
@@ -64,23 +64,23 @@ pub(crate) struct Reign {
     until: Moment,
     /// The same by the server's clock, in microseconds.
     ends_at: u64,
-    /// A question that was answered as a primary answers was asked then.
+    /// When the last command was sent that only a primary would have answered so.
     pub(super) used_at: Moment,
 }
 
-/// How long the grace of a primary is where leases last for `longest_ttl` at most.
+/// The length of a grace if leases last for at most `longest_ttl`.
 pub(crate) fn length(longest_ttl: Duration) -> Duration {
     longest_ttl.max(TOKENS_APART)
 }
 
-/// Whether nothing new needs another look after what was then.
+/// Whether a use at `at` allows new requests without another query.
 pub(crate) fn is_recent(at: Moment, now: Moment) -> bool {
     now.since(at) < FRESH
 }
 
 impl Reign {
-    /// Of a primary that has reigned since `began`, as was asked at `asked_at` and answered at `now`: its clock was
-    /// `clock` (both in microseconds). Leases last for `longest_ttl` at most.
+    /// The reign that began at `began`, by a query sent at `asked_at` and answered at `now`; the server's clock was
+    /// `clock` (microseconds, as `began`). Leases last for at most `longest_ttl`.
     pub(crate) fn of(
         began: u64,
         clock: u64,
@@ -103,33 +103,33 @@ impl Reign {
         self.until.since(now)
     }
 
-    /// Whether anything new is asked for, and believed to be granted: when it is asked, and when it is answered.
+    /// Whether a new request may be sent, or its grant be believed, at `now`.
     pub(crate) fn grants(self, now: Moment) -> bool {
         self.wait(now).is_zero() && self.is_sure(now)
     }
 
-    /// Whether holders have to say that they hold, in the place of an extension: until when that is in time, by the
-    /// server's clock in microseconds.
+    /// If holders have to report instead of extending: until when a report is in time, by the server's clock in
+    /// microseconds.
     pub(crate) fn reasserted_by(self, now: Moment) -> Option<u64> {
         (now < self.until).then_some(self.ends_at)
     }
 
-    /// Whether it still holds good, without another look.
+    /// Whether the reign is still good without another query.
     pub(crate) fn is_sure(self, now: Moment) -> bool {
         now.since(self.used_at) < SURE
     }
 
-    /// Whether a question that is asked now is answered while it does.
+    /// Whether a command sent now is likely answered while the reign is good.
     pub(crate) fn is_fresh(self, now: Moment) -> bool {
         is_recent(self.used_at, now)
     }
 
-    /// Whether both are of one reign.
+    /// Whether both are the same reign.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self.ends_at == other.ends_at
     }
 
-    /// What was asked at `asked_at` over this connection has been written by the server.
+    /// Notes that the server has carried out a write that was sent at `asked_at` over this connection.
     pub(crate) fn is_used(&mut self, asked_at: Moment) {
         // Else the server may have begun another reign meanwhile.
         if self.is_sure(asked_at) {
@@ -138,7 +138,7 @@ impl Reign {
     }
 }
 
-/// Since when the primary has reigned that this marker is of, by its clock in microseconds.
+/// When the reign of this marker began, by the server's clock in microseconds.
 pub(crate) fn began(marker: &[u8]) -> Option<u64> {
     let mut words = std::str::from_utf8(marker).ok()?.split(' ').skip(2);
     let began = words.next()?.parse().ok();

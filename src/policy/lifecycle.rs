@@ -10,23 +10,23 @@
 //!            ╰─────▶ Lost ◀─────╯
 //! ```
 //!
-//! Three rules hold in every order of events. A lease that anybody was told is lost stays lost, for
-//! the same reason (safety rule 7). Its end never moves to an earlier moment (safety rule 6). And of
-//! a lease that was held, one transition and no other says how it [`End`]ed: the code that makes that
-//! transition counts the end and tells of it.
+//! Three rules hold in every order of events. A lease that was reported lost stays lost, for the
+//! same reason (safety rule 7). Its end never moves to an earlier moment (safety rule 6). And exactly
+//! one transition says how a held lease [`End`]ed: the code that makes that transition counts and
+//! reports the end.
 
 use super::{Loss, Moment};
 
-/// Where a lease stands.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LeaseState {
-    /// It is its holder's `until` then.
+    /// The holder has it until then.
     Held { until: Moment },
-    /// Its holder gives it back, and does not know yet what becomes of that.
+    /// The holder releases it, with an outcome that is not known yet.
     Releasing,
-    /// It was given back, or handed on.
+    /// It was released, or handed over.
     Released,
-    /// It ended before it was given back.
+    /// It ended before it was released.
     Lost(Loss),
 }
 
@@ -39,29 +39,29 @@ pub(crate) enum LeaseEvent {
     Passed,
     /// Servers, or the locker, ended it before its time.
     Lost(Loss),
-    /// Its holder gives it back. Nothing that could take its locks again is sent after this.
+    /// The holder releases it. Nothing that could take its locks again is sent after this.
     Release,
-    /// Servers gave its holder nothing in its place: it is its holder's until then, as before.
+    /// The lease that was to replace this one was refused: the holder still has this one, until then.
     Stays { until: Moment },
-    /// What became of giving it back.
+    /// The outcome of the release.
     Ended(End),
 }
 
 /// How a lease ended that was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Given back: a quorum said so, or the release is queued and nobody waits for a word on it.
+    /// Released: a quorum confirmed it, or the release is queued and nobody waits for its outcome.
     Released,
-    /// Given back, and too few servers said so.
+    /// Released, but too few servers confirmed it.
     Unconfirmed,
-    /// Handed over to the next one in this process.
+    /// Handed over to the next request of this process.
     HandedOver,
     /// Given to a ticket, which another process may turn into a lease.
     Ticketed,
     Lost(Loss),
 }
 
-/// The state after an event, and how the lease ended if it was by this event.
+/// The state after an event, and how the lease ended if by this event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transition {
     pub(crate) next: LeaseState,
@@ -69,8 +69,8 @@ pub(crate) struct Transition {
 }
 
 impl LeaseState {
-    /// What `event` makes of it at `now`; `overdue` says why it is lost if its time is over, by the
-    /// moment of its end.
+    /// The transition by `event` at `now`; if the lease's time is over, `overdue` says why it is lost,
+    /// by the moment of its end.
     pub(crate) fn transition(
         self,
         event: LeaseEvent,
@@ -96,7 +96,7 @@ impl LeaseState {
         }
     }
 
-    /// When it ends, as far as is known; none where it is not held.
+    /// When it ends, as far as is known; none if it is not held.
     pub(crate) fn until(self) -> Option<Moment> {
         if let Self::Held { until } = self { Some(until) } else { None }
     }

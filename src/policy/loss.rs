@@ -5,7 +5,7 @@ use super::Moment;
 
 /// The keeper of leases looks at the clock at least this often while there is a lease.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// A beat that comes this much later was kept from coming.
+/// A beat that is this late means that the process stood still.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Why a lease ended before it was released.
@@ -39,8 +39,8 @@ impl Loss {
         Self::HeldLongest,
     ];
 
-    /// Why a lease was lost whose deadline has passed at `now`, when the last beat of its
-    /// keeper was at `beat`.
+    /// Why a lease whose deadline has passed at `now` was lost; the last beat of its keeper was
+    /// at `beat`.
     pub(crate) fn at_deadline(beat: Moment, now: Moment) -> Self {
         if now.since(beat) > BEAT + STOOD_STILL { Self::Suspended } else { Self::Expired }
     }

@@ -9,25 +9,25 @@
 //! So clients have to leave the old master for good, on the same evidence, within a short time:
 //!
 //! - A newer configuration counts once the server that it names says itself that it is a master.
-//!   One that this client cannot reach has said so to the Sentinels: if they agree, it is
-//!   followed without an answer, and nothing is granted until it answers. It grants to other clients.
+//!   A server that this client cannot reach has said so to the Sentinels: if they agree, it is
+//!   followed, and grants nothing until it answers. Other clients may reach it.
 //!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
 //!   be gone before it has told the others, which would then keep the old master.
-//! - An equal or older configuration never ousts a server that says that it is a master. One that
-//!   says that it is a replica gives way to any; one that is silent, to what more than half of the
-//!   Sentinels say.
+//! - An equal or older configuration never ousts a server that says that it is a master. A server
+//!   that says that it is a replica gives way to any; a silent one, to the server that more than
+//!   half of the Sentinels name.
 //! - A master that refuses connections, and is down for a Sentinel too, gives way to the only one of
 //!   its replicas that said at the last look that it is a replica, and now that it is a master: the
 //!   Sentinels will say so up to a second later. Another that says so is a former master that came
 //!   back, and knows nothing of the latest leases.
-//! - Where the server that was left may still be a master, the new one is given the time in which all
-//!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
-//!   there at once, and are lost if it has never heard of them. So it is given by a client that begins
-//!   where a Sentinel has changed its master only just now, whatever the others say.
-//! - A server may be a master where it says so, and where it is silent, though Sentinels call it down:
-//!   it may have stood still and go on, or be cut off from them and from this client alone. So a master
-//!   whose host is gone costs that second and [`SETTLING`] more than one that was killed.
+//! - If the former server may still be a master, the new one grants nothing new for the time in which
+//!   all clients notice ([`SETTLING`]). Leases that are held are renewed there at once, and are lost if
+//!   it has never heard of them. A client that begins waits for that time too if a Sentinel has only
+//!   just changed its master, whatever the others say.
+//! - A server may be a master if it says so, and if it is silent, even if Sentinels call it down: it
+//!   may have stood still and go on, or be cut off from them and from this client alone. So a failover
+//!   takes that second and [`SETTLING`] longer if the master's host is gone than if it was killed.
 
 use std::time::Duration;
 
@@ -39,29 +39,29 @@ pub(crate) const LASTING: Duration = Duration::from_millis(500);
 /// it, or ask each second; Sentinels tell each other within some hundred milliseconds.
 pub(crate) const SETTLING: Duration = Duration::from_millis(1500);
 
-/// What one Sentinel says.
+/// One Sentinel's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<A> {
-    /// Of the configuration: the higher, the newer.
+    /// The configuration's epoch: the higher, the newer.
     pub(crate) epoch: u64,
     /// The server to use.
     pub(crate) master: A,
     /// The server that it watches as the master: until a failover that it leads is over, the old one.
     pub(crate) watched: A,
-    /// Whether the server that it watches is down for it.
+    /// Whether the Sentinel calls the watched server down.
     pub(crate) is_down: bool,
-    /// Whether it watches that server only since less than [`SETTLING`] ago.
+    /// Whether it has watched that server for less than [`SETTLING`].
     pub(crate) is_new: bool,
 }
 
-/// What a server says of itself.
+/// A server's role by its own answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Master,
     Replica,
-    /// It did not answer.
+    /// The server did not answer.
     Silent,
-    /// Nothing listens there: as of a process that has ended.
+    /// Nothing listens there, as after the process has ended.
     Refused,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Role {
 pub(crate) enum Step<A> {
     /// Nothing has changed.
     Stay,
-    /// Something is changing: to be asked again soon.
+    /// Something is changing: ask the Sentinels again soon.
     AskAgain,
     /// Ask these servers for their roles.
     Look(Vec<A>),
@@ -89,21 +89,21 @@ pub(crate) struct Successor<A> {
     pub(crate) has_rival: bool,
 }
 
-/// What is known in one round of questions.
+/// The answers of one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence<A> {
-    /// Of the Sentinels that answered.
+    /// The answers of Sentinels.
     pub(crate) words: Vec<Word<A>>,
-    /// Of the servers that were asked.
+    /// The roles of the servers that were asked.
     pub(crate) roles: Vec<(A, Role)>,
-    /// Once they were asked for.
+    /// The replicas that Sentinels name, once asked for.
     pub(crate) replicas: Option<Vec<A>>,
 }
 
 /// See the module's documentation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mastership<A> {
-    /// How many Sentinels are named.
+    /// The number of configured Sentinels.
     pub(super) sentinels: usize,
     pub(super) followed: Option<(A, u64)>,
     /// Whether the followed server was down for a Sentinel when one last watched it, and has not
@@ -111,7 +111,7 @@ pub(crate) struct Mastership<A> {
     pub(super) is_down: bool,
     /// A newer configuration's master that is not confirmed, and since when it has been named.
     unconfirmed: Option<(A, Moment)>,
-    /// Which said at the last look that they are replicas, while the followed server refuses
+    /// Servers that said at the last look that they are replicas, while the followed server refuses
     /// connections.
     pub(super) replicas: Vec<A>,
 }
@@ -126,7 +126,7 @@ impl<A: Clone + Eq> Evidence<A> {
         self.roles.iter().find(|(asked, _)| asked == server).map(|(_, role)| *role)
     }
 
-    /// Those of the servers that have not been asked yet, as a step, if there are any.
+    /// The step to ask those of the servers that were not asked yet, if any.
     fn look(&self, servers: &mut dyn Iterator<Item = A>) -> Option<Step<A>> {
         let mut unasked: Vec<A> = Vec::new();
         for server in servers {
@@ -142,7 +142,7 @@ impl<A: Clone + Eq> Evidence<A> {
         self.words.iter().filter(|word| word.master == *master).count()
     }
 
-    /// The newest of the words that `counts`; of equal ones, the most frequent.
+    /// The newest of the words for which `counts` is true; of equal ones, that with the most votes.
     pub(crate) fn newest(&self, counts: &dyn Fn(&Word<A>) -> bool) -> Option<&Word<A>> {
         let words = self.words.iter().filter(|word| counts(word));
         words.max_by_key(|word| (word.epoch, self.votes(&word.master)))
@@ -150,18 +150,18 @@ impl<A: Clone + Eq> Evidence<A> {
 }
 
 impl<A: Clone + Eq> Mastership<A> {
-    /// Of a service for which this many Sentinels are named.
+    /// The state for a service with this many configured Sentinels.
     pub(crate) fn new(sentinels: usize) -> Self {
         Self { sentinels, followed: None, is_down: false, unconfirmed: None, replicas: Vec::new() }
     }
 
-    /// The server is followed from here on.
+    /// Follows this server from now on.
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
         *self = Self::new(self.sentinels);
         self.followed = Some((successor.master.clone(), successor.epoch));
     }
 
-    /// What to do next, by what is known at `now`: to be asked again with what that brings.
+    /// The next step, by the evidence at `now`; to be called again with what the step brings.
     pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
         let Some((followed, epoch)) = self.followed.clone() else {
             return self.first(evidence, now);
@@ -190,7 +190,7 @@ impl<A: Clone + Eq> Mastership<A> {
         }
     }
 
-    /// The master to begin with: the newest that is one indeed, or is one as Sentinels agree; else the
+    /// The master to begin with: the newest that says that it is one, or that Sentinels agree on; else the
     /// newest, which will say itself why it takes no locks.
     fn first(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
         let Some(newest) = evidence.newest(&|_| true) else { return Step::AskAgain };
@@ -224,7 +224,7 @@ impl<A: Clone + Eq> Mastership<A> {
         Step::Follow(Successor { master, epoch, has_rival })
     }
 
-    /// Of the Sentinels, those that watch the followed server are asked; later they watch another.
+    /// Notes whether Sentinels that watch the followed server call it down; later they watch another.
     fn note_whether_down(&mut self, evidence: &Evidence<A>, followed: &A) {
         let mut watching =
             evidence.words.iter().filter(|word| word.watched == *followed).peekable();
@@ -269,7 +269,7 @@ impl<A: Clone + Eq> Mastership<A> {
         Step::Follow(Successor { master: other.master.clone(), epoch: other.epoch, has_rival })
     }
 
-    /// Whether a newer configuration is known to more than the Sentinel that made it.
+    /// Whether Sentinels agree on a master, or it has been named for [`LASTING`].
     fn is_confirmed(&mut self, evidence: &Evidence<A>, master: &A, now: Moment) -> bool {
         let since = match &self.unconfirmed {
             Some((named, since)) if named == master => *since,
@@ -279,13 +279,13 @@ impl<A: Clone + Eq> Mastership<A> {
         self.are_agreed(evidence, master) || now.since(since) >= LASTING
     }
 
-    /// Whether more than half of the Sentinels name it, or all that answer.
+    /// Whether more than half of the Sentinels name this master, or all that answer.
     fn are_agreed(&self, evidence: &Evidence<A>, master: &A) -> bool {
         let votes = evidence.votes(master);
         2 * votes > self.sentinels || votes == evidence.words.len()
     }
 
-    /// The replica that has taken the place of a master that has ended, before a Sentinel says so.
+    /// Follows the replica that has taken a dead master's place, before a Sentinel says so.
     fn replica(&mut self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
         let is_down =
             |word: &Word<A>| word.is_down && word.master == *followed && word.watched == *followed;
@@ -302,7 +302,7 @@ impl<A: Clone + Eq> Mastership<A> {
         if let Some(look) = evidence.look(&mut replicas.iter().cloned()) {
             return Some(look);
         }
-        // Each Sentinel names each of them; each has said its role once.
+        // Several Sentinels name each replica, but each has said its role once.
         let (mut promoted, mut still) = (Vec::new(), Vec::new());
         for (server, role) in evidence.roles.iter().filter(|(it, _)| replicas.contains(it)) {
             match role {
@@ -319,8 +319,8 @@ impl<A: Clone + Eq> Mastership<A> {
     }
 }
 
-/// Whether a server may take writes of others, by what it said to this client and whether a Sentinel
-/// calls it down.
+/// Whether a server may still take writes, by its answer to this client and whether a Sentinel calls
+/// it down.
 fn may_be_master(role: Option<Role>, is_down: bool) -> bool {
     match role {
         Some(Role::Replica) => false,

@@ -55,16 +55,16 @@
 //! # Hand-over by queue and push
 //!
 //! [`queue`] searches what processes do that wait in a queue at one server, which hands the lock to the
-//! first of them by a push. Real there are `Term` and `WaiterState`. The adversary loses questions, answers
-//! and pushes, ends subscriptions, lets questions of an ended connection arrive at any later time, crashes
+//! first of them by a push. Real there are `Term` and `WaiterState`. The adversary loses commands, replies
+//! and pushes, ends subscriptions, lets commands of an ended connection arrive at any later time, crashes
 //! processes, has waiters leave, has a client of another library take the lock, loses the counter, expires
 //! keys as early as the drift allows, and restarts the server without memory under the guard. What must
 //! hold:
 //!
-//! - A process that holds has the key, and no other process holds. (But for the first half after a
-//!   restart without memory: there the guard keeps the second half.)
+//! - A process that holds has the key, and no other process holds. (After a restart without memory a
+//!   holder may lack the key; the guard keeps the rest.)
 //! - Each token is above all tokens that a holder had before.
-//! - Nobody is overtaken in the queue, unless its entry went with a late question or a lost subscription.
+//! - No waiter is overtaken in the queue, unless it lost its entry by a late command or a lost subscription.
 //! - Once nothing fails any more, one of the waiters has the lock within six TTLs.
 //!
 //! A process that holds may hand on to another of its owners, however many wait. Not covered there: the bound on
@@ -79,9 +79,9 @@
 //! has some ask without a turn, and has up to k servers forget. What must hold:
 //!
 //! - No two processes hold.
-//! - The leader's lock goes from a turn to another owner of the same process alone, unless it is given back.
-//! - Where nothing fails any more, and nothing of a process that lives expires, a waiter has the
-//!   lock within six rounds: so a turn is given back, and the leader's vote counts.
+//! - The leader's lock goes from a turn only to another owner of the same process, unless it is released.
+//! - Once nothing fails any more, and no key of a living process expires, a waiter has the lock
+//!   within six rounds: so a turn is released, and the leader's vote counts.
 //!
 //! # Registers
 //!
@@ -91,7 +91,7 @@
 //! has it act on any q of the promises made to it, and end at any step; it delivers any message at any later
 //! time or never; and it makes servers forget everything. What must hold while at most k servers forget:
 //!
-//! - All callers that are told the result are told the same one, and it is the work of an attempt.
+//! - All callers learn the same result, and it is the work of an attempt.
 //! - No attempt begins its work under a larger token than the one under which a result was decided.
 //! - A slot is claimed once, and no slot is claimed by an attempt that began after a later one was claimed.
 //!
@@ -107,22 +107,23 @@
 //! # Steps
 //!
 //! [`steps`] searches a lock at one server that some take by a script, and others step by step. There is no time in it, and
-//! clocks show anything. The adversary delays each question, has attempts given up at any step, has their releases arrive
-//! before what they ask and behind it, and has the lock vanish. What must hold:
+//! clocks show anything. The adversary delays each command, gives attempts up at any step, delivers their releases
+//! before their commands or after them, and deletes the lock. What must hold:
 //!
 //! - No two attempts hold.
-//! - Each token is above all that were issued before it was asked for, and tokens follow the order in which the lock was
-//!   taken.
+//! - Each token is above all that were issued before its attempt began, and tokens follow the order in which the lock
+//!   was taken.
 //!
 //! # Grace
 //!
-//! [`grace`] searches a primary with one replica that is late, and is promoted. Real is `Reign`. The adversary copies, promotes and restarts whenever it likes, loses the marker, and has questions
-//! arrive late, also at a server that was a replica meanwhile. What must hold:
+//! [`grace`] searches a primary with one replica that is late, and is promoted. Real is `Reign`. The adversary copies,
+//! promotes and restarts whenever it likes, loses the marker, and has commands arrive late, also at a server that was a
+//! replica meanwhile. What must hold:
 //!
 //! - No two clients hold, also where clocks of servers are apart.
-//! - A token that is asked for after another was issued is larger, where clocks of servers agree.
-//! - A holder that reaches the primary within its lease keeps that, but for a grant of the reign before that
-//!   comes ahead of it.
+//! - A token that is requested after another was issued is larger, where clocks of servers agree.
+//! - A holder that reaches the primary within its lease keeps the lease, unless a late grant of the reign
+//!   before comes first.
 //! - No client finds a primary closed for longer than the grace.
 //!
 //! # Bounds

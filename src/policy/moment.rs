@@ -18,7 +18,7 @@ impl Moment {
         self.0.get() - 1
     }
 
-    /// This moment and `span` later; the end of time where that would overflow.
+    /// This moment plus `span`; the last possible moment if that would overflow.
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
@@ -29,7 +29,7 @@ impl Moment {
         Self::from_nanos(nanos - nanos % saturating_nanos(step).max(1))
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// The time since `earlier`; zero if this moment is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }

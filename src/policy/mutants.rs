@@ -82,7 +82,7 @@ pub(crate) enum Mutant {
     PartyCountsEachTime,
     ArrivalsOutliveTheirGeneration,
     SetBackClockRefills,
-    // What `mastership` has to withstand: it is searched beside the simulation.
+    // Bugs of `mastership`, which a search has to notice beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,
     WatchedIsFollowed,
@@ -92,7 +92,7 @@ pub(crate) enum Mutant {
     UnreachableSuccessorIsIgnored,
     FormerMasterIsFollowed,
     NewcomerGrantsAtOnce,
-    // What the grace after a failover has to withstand: it is searched, too.
+    // Bugs of the grace after a failover, which a search has to notice, too.
     GrantsAtOnceAfterAFailover,
     GraceIsNoLongerThanLeases,
     GraceCountsFromTheQuestion,
@@ -111,7 +111,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    /// Those that the search of failovers has to notice.
+    /// The bugs that the search of failovers has to notice.
     pub(crate) const OF_SENTINELS: [Self; 9] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,

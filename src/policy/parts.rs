@@ -1,4 +1,4 @@
-//! Searches of texts that are short: the library's own are made for long ones, and each is more code than all of these.
+//! Searches in short texts: std's are made for long ones, and each is more code than all of these.
 
 /// Where `part` begins in `text`.
 #[inline(never)]
@@ -6,14 +6,14 @@ pub(crate) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|it| it == part)
 }
 
-/// What stands before and behind the first `by`.
+/// The text before the first `by`, and after it.
 #[inline(never)]
 pub(crate) fn parted<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> {
     let (before, rest) = text.split_at(find(text.as_bytes(), by.as_bytes())?);
     Some((before, &rest[by.len()..]))
 }
 
-/// What stands before, between and behind all of them.
+/// The parts of the text between all `by`.
 pub(crate) fn split<'a>(text: &'a str, by: &'static str) -> impl Iterator<Item = &'a str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || next_of(&mut rest, by))
@@ -27,13 +27,13 @@ fn next_of<'a>(rest: &mut Option<&'a str>, by: &str) -> Option<&'a str> {
     Some(before)
 }
 
-/// The text in small letters.
+/// The text in lower case.
 #[inline(never)]
 pub(crate) fn lower(text: &str) -> String {
     text.to_ascii_lowercase()
 }
 
-/// Whether `text` has `part`.
+/// Whether `text` contains `part`.
 #[inline(never)]
 pub(crate) fn has(text: &str, part: &str) -> bool {
     find(text.as_bytes(), part.as_bytes()).is_some()

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-/// Round trips of the others, and time beside them, that a server is given to answer where the
-/// servers together could do without its answer.
+/// The round trips of the other servers, and the time beside them, that a server has to answer if
+/// they could do without its answer.
 const SLOW_ROUND_TRIPS: u32 = 4;
 const SLOW_FLOOR: Duration = Duration::from_millis(2);
 
-/// How long a server is waited for whose answer the servers together could do without, where the
-/// slowest of the others took `round_trip`.
+/// How long a server has to answer if the others could do without its answer; the slowest of
+/// them took `round_trip`.
 pub(crate) fn patience(round_trip: Duration) -> Duration {
     round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
 }
@@ -14,19 +14,19 @@ pub(crate) fn patience(round_trip: Duration) -> Duration {
 /// The votes of servers are bits of one number.
 const SERVERS_MAX: usize = 64;
 
-/// How many of how many servers have to grant a lease.
+/// How many of all servers have to grant a lease.
 ///
-/// A single server is a quorum of one out of one: there is no other path for it.
+/// A single server is a quorum of one out of one, without code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quorum {
     servers: usize,
     needed: usize,
 }
 
-/// What the votes counted so far amount to.
+/// The result of the votes counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Both ends are still open.
+    /// Both outcomes are still possible.
     #[default]
     Pending,
     /// Enough servers granted.
@@ -37,8 +37,8 @@ pub(crate) enum Verdict {
 
 /// How many of N servers with a quorum of q may fail, and how.
 ///
-/// Two quorums of q share at least 2q - N servers. As long as one of these still knows of the
-/// first lease, the second cannot be granted: so 2q - N - 1 of them may forget.
+/// Two quorums of q share at least 2q - N servers. As long as one of these still knows the
+/// first lease, a second cannot be granted: so 2q - N - 1 of them may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tolerance {
@@ -50,7 +50,7 @@ pub struct Tolerance {
 }
 
 impl Quorum {
-    /// `needed` of `servers`; the smallest majority where it is not given.
+    /// A quorum of `needed` of `servers`; by default the smallest majority.
     pub(crate) fn new(servers: usize, needed: Option<usize>) -> Result<Self, String> {
         let needed = needed.unwrap_or(servers / 2 + 1);
         if servers == 0 {
@@ -71,12 +71,12 @@ impl Quorum {
         }
     }
 
-    /// All of `servers`, of which there is at least one.
+    /// A quorum of all `servers`, at least one.
     pub(crate) fn all(servers: usize) -> Self {
         Self { servers, needed: servers }
     }
 
-    /// The verdict after `granted` grants and `denied` votes that can no longer become one.
+    /// The verdict after `granted` grants and `denied` votes that can no longer become grants.
     pub(crate) fn verdict(self, granted: usize, denied: usize) -> Verdict {
         if granted >= self.needed {
             Verdict::Won
@@ -87,9 +87,9 @@ impl Quorum {
         }
     }
 
-    /// Whether an acquire is lost, and `open` votes can still say why. Neither the refusals nor the failures decide it
-    /// alone, and the failures would if enough of the open votes failed too. An outage must not pass for contention
-    /// because one server named a holder.
+    /// Whether an acquire is lost, and the `open` votes decide why: refusals or failures alone do not lose it yet,
+    /// but failures would if all the open votes failed too. An outage must not pass for contention because one
+    /// server named a holder.
     #[cfg(any(test, feature = "election", feature = "family"))]
     pub(crate) fn leaves_open_why(self, refused: usize, failed: usize, open: usize) -> bool {
         let decides = |denied| self.verdict(0, denied) == Verdict::Lost;

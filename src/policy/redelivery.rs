@@ -2,75 +2,75 @@ use std::time::Duration;
 
 use super::{Backoff, Moment};
 
-/// Between two tries of a release that a server refuses, or that no connection can take: a slot takes
-/// milliseconds to move, a script that keeps a server busy seconds to end, and a fleet must not ask a
-/// server that loads its data more than once a second for each release.
+/// The pauses between tries of a release that a server refuses, or that no connection can take: a slot
+/// takes milliseconds to move, a script that keeps a server busy seconds to end, and a fleet must not
+/// ask a server that loads its data more than once a second for each release.
 const TRIES: Backoff = Backoff { first: Duration::from_millis(4), longest: Duration::from_secs(1) };
-/// From a release whose acquire may still arrive to its first repetition. Each later gap is twice as
-/// long as the one before it.
+/// From a release whose acquire may still arrive to its first repetition. Each later gap is twice
+/// the one before.
 const FIRST_GAP: Duration = Duration::from_millis(500);
 
-/// When a release that has no answer for good is sent again: safety rule 15.
+/// When a release without a final answer is sent again: safety rule 15.
 ///
 /// The rules:
 ///
 /// 1. A release that was refused, or that no connection could take, is sent again after a back-off.
 /// 2. A release whose connection ended before the answer is sent again on the next connection.
 /// 3. A release whose acquire was not answered before its connection ended is *doubtful*: bytes of the
-///    acquire may be under way to the server still. An answer on another connection says nothing of
-///    them. So the release is repeated, with gaps that double: an acquire that arrives late is undone
-///    once at most about as much time again has passed, and no release takes more than eight commands. What
-///    went out is tried again by rules 1 and 2 only until the repetition is due, which takes its place.
+///    acquire may still be under way to the server, and an answer on another connection says nothing
+///    of them. So the release is repeated, with gaps that double: an acquire that arrives late is undone
+///    after at most about as much time again, and no release takes more than eight commands. Rules 1 and
+///    2 apply to one command only until the repetition is due, which takes its place.
 /// 4. Nothing is sent once the lease's longest possible life is over.
 ///
 /// A release names an owner that is never used twice, so sending a release again can only do nothing.
 ///
-/// Call order: [`Redelivery::was_sent`] after each time that the release went out on another connection
-/// than that of its acquire; [`Redelivery::after_failure`] where it could not go out, and
-/// [`Redelivery::after_refusal`] where the server refused it.
+/// Call order: [`Redelivery::was_sent`] each time that the release goes out on another connection
+/// than its acquire did; [`Redelivery::after_failure`] if it could not go out, and
+/// [`Redelivery::after_refusal`] if the server refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redelivery {
     pointless_at: Moment,
-    /// How often it was refused, or could not be sent.
+    /// How often the release was refused, or could not be sent.
     failed: u32,
-    /// The gap until the next repetition, where it is doubtful.
+    /// The gap until the next repetition, if the release is doubtful.
     gap: Option<Duration>,
 }
 
 impl Redelivery {
-    /// Of a release that is not worth sending any more from `pointless_at` on.
+    /// The schedule of a release that need not be sent from `pointless_at` on.
     pub fn new(pointless_at: Moment, is_doubtful: bool) -> Self {
         Self { pointless_at, failed: 0, gap: is_doubtful.then_some(FIRST_GAP) }
     }
 
-    /// From when on it is not worth sending any more.
+    /// From when on the release need not be sent.
     pub fn pointless_at(&self) -> Moment {
         self.pointless_at
     }
 
-    /// It was refused, or no connection could take it: when to send it again.
+    /// When to send the release again after it was refused, or no connection could take it.
     pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Moment {
         let due_at = now.after(TRIES.delay(self.failed, random));
         self.failed = self.failed.saturating_add(1);
         due_at
     }
 
-    /// The server refused it. A refusal that comes on the connection of its acquire proves that the
-    /// acquire does not come any more; on another connection nothing goes out that is doubtful.
+    /// The same after a refusal on the connection of its acquire, which proves that the acquire does
+    /// not arrive later, or of a release that is not doubtful.
     pub(crate) fn after_refusal(&mut self, now: Moment, random: u64) -> Moment {
         self.gap = None;
         self.after_failure(now, random)
     }
 
-    /// The server refused what had gone out on another connection than its acquire: that is still to be repeated, after
-    /// the same gap, and the tries go on as they were.
+    /// The same after a refusal on another connection than its acquire's: the doubtful release is still to be repeated,
+    /// after the same gap.
     pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
         self.gap = self.gap.map(|gap| gap / 2);
         self.after_failure(now, random)
     }
 
-    /// It goes out, on another connection than its acquire did. What is to be repeated, and when, if it
-    /// is doubtful; what goes out is not doubtful any more, and pointless once the repetition is due.
+    /// The release goes out on another connection than its acquire did. If it is doubtful, returns when
+    /// to repeat it, and the repetition's schedule; this one ends once the repetition is due.
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
         let gap = self.gap.take()?;
         let due_at = now.after(gap);

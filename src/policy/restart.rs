@@ -2,35 +2,35 @@ use std::time::Duration;
 
 use super::Moment;
 
-/// By how much a server's uptime, in whole seconds, may be overstated.
+/// How far a server's uptime, in whole seconds, may be overstated.
 const UPTIME_ROUNDING: Duration = Duration::from_secs(1);
 
-/// What is known of how long a server's present run has lasted.
+/// What is known of the age of a server's present run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// What the server says: the difference of two readings of its wall clock.
+    /// The server's uptime: the difference of two readings of its wall clock.
     pub(crate) uptime_secs: i64,
     /// When we first saw this run.
     pub(crate) first_seen: Moment,
-    /// When our connection to the run before it ended, if we had one: this run is not older. That
-    /// we may have noticed the end late only makes it seem younger.
+    /// When our connection to the run before it ended, if we had one: this run is not older. If we
+    /// noticed the end late, the run only seems younger.
     pub(crate) not_before: Option<Moment>,
 }
 
 /// How long a server may not vote yet, because it may have forgotten leases that still run.
 ///
-/// Safety rule 9. A server that lost its memory holds nothing of what it granted before; whatever
-/// that was has ended once the longest TTL in use has passed since it started. So it has to be
-/// known to have run for that long. Two things bound how long it has run from below: its uptime,
-/// and our own time since we first saw this run of it. Either is enough, so the longer counts:
+/// Safety rule 9. A server that lost its memory knows no lease that it granted before; all of these
+/// have ended once the longest TTL in use has passed since it started. So it has to be known to have
+/// run for that long. Two times bound the age of its run from below: its uptime, and our own time
+/// since we first saw this run. Either is enough, so the longer counts:
 ///
-/// - Our own time is a bound whatever any wall clock does: a run that we saw has run since.
+/// - Our own time is a bound whatever any wall clock does.
 /// - The uptime follows the server's wall clock. A step back makes it too small (even negative),
-///   which only waits longer, until our own time is enough. A step forward makes it too large:
+///   which only makes us wait longer, until our own time is enough. A step forward makes it too large:
 ///   a process that was connected to the run before knows that this one is not older than the end of that
-///   connection, and does not believe an uptime that says so. For a process that was not connected, such a step is a loss of
-///   memory of that server like the early expiry that it brings to the server's keys, and counts
-///   against k = 2q - N - 1.
+///   connection, and does not believe an uptime that says so. For other processes such a step is a loss of
+///   that server's memory, like the early expiry of the server's keys that it causes, and counts against
+///   k = 2q - N - 1.
 pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Duration {
     let uptime = Duration::from_secs(u64::try_from(run.uptime_secs).unwrap_or(0));
     let oldest = run.not_before.map_or(Duration::MAX, |end| now.since(end));

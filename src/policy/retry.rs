@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::backoff::jittered;
 use super::{Backoff, Units};
 
-/// The most that is waited behind the end of a lease that is waited for, so that waiters do not
-/// all come at once.
+/// Maximum pause after the end of the holder's lease, before jitter, so that waiters do not all come at
+/// once.
 const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 
 /// How long a waiting request pauses between its tries, and how many tries it has.
@@ -15,14 +15,14 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// ends a pause early if the last try was longer ago than the pause; no server can make a request try
 /// more often than that.
 ///
-/// A request that waits in the queue of a server also asks to keep its place there, whatever the policy says:
-/// after each third of the TTL, at least every 10 s, and at least every second where there are several servers.
+/// A request in the queue of a server also asks to keep its place there, whatever the policy says: after each
+/// third of the TTL, at least every 10 s, and at least every second with several servers.
 ///
 /// The timer rounds delays below a millisecond up to one. The default is [`Retry::exponential`] from 4
 /// ms to 128 ms, with no limit on attempts.
 ///
-/// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
-/// says so when it is awaited.
+/// A delay of zero, a longest delay below the first and a limit of zero attempts are errors of the
+/// request when it is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a retry policy does nothing until a request uses it"]
 pub struct Retry {
@@ -108,7 +108,7 @@ impl Retry {
         self
     }
 
-    /// Whether the policy can be followed.
+    /// Whether the settings are valid.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { first, longest, .. } = *self;
         if first.is_zero() || longest.is_zero() {
@@ -127,7 +127,7 @@ impl Retry {
         Ok(())
     }
 
-    /// Whether attempts are counted.
+    /// Whether there is a maximum number of attempts.
     pub(crate) fn is_counted(&self) -> bool {
         self.attempts.is_some()
     }
@@ -143,7 +143,7 @@ impl Retry {
         self.spread(self.whole(failed), random)
     }
 
-    /// As [`Retry::delay`], but hardly past `ends_in`, when what is waited for ends by itself.
+    /// As [`Retry::delay`], but only shortly after `ends_in`, when the holder's lease ends.
     pub(super) fn delay_until(
         self,
         failed: u32,

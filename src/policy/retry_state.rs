@@ -2,20 +2,20 @@ use std::time::Duration;
 
 use super::{Moment, Retry};
 
-/// How often a watched lock is asked for, beside the server's word and the end of its TTL: a
-/// connection can have died without a word.
+/// How often a watched lock is asked for, beside the server's pushes and the end of its TTL: a
+/// connection can die unnoticed.
 const WATCHED: Retry = Retry::exponential(Duration::from_millis(4), Duration::from_secs(5));
 
-/// What stood in the way of one try.
+/// Why a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setback {
-    /// Another holds the lock, whose lease ends in this time at the latest, where that is known.
+    /// Another owner holds the lock; its lease ends in this time at the latest, if known.
     Held(Option<Duration>),
-    /// As above, and a server will tell of its end.
+    /// As above, and a server will push its end.
     Watched(Option<Duration>),
-    /// It was granted with too little validity left.
+    /// The lock was granted with too little validity left.
     TooLate,
-    /// Too few servers may vote, since they restarted; the first of them may in this time.
+    /// Too few servers may vote, because they restarted; the first of them may after this time.
     Quarantined(Duration),
     /// Too few servers served; another try may find them better.
     Failing,
@@ -28,9 +28,9 @@ pub(crate) enum Setback {
 pub(crate) enum Next {
     /// Try again after this rest.
     Rest(Rest),
-    /// The setback is the answer.
+    /// Give up: the setback is the result.
     GiveUp,
-    /// The wait that was allowed is over.
+    /// The request's limit is over.
     OutOfTime,
 }
 
@@ -43,17 +43,16 @@ pub(crate) struct Rest {
 
 /// How long an acquire goes on in the face of setbacks.
 ///
-/// A caller that sets a limit is the only one to set it: until then another holder is waited for, and
-/// so are servers that fail. Where there is no limit, servers that fail are put up with for `grace`
-/// in a row, so that a restart or a failover is ridden out, and a wrong address is not waited on for
-/// ever. The caller's [`Retry`] says how long to wait in between, and how many
-/// attempts there are at most.
+/// With a limit, only that ends the wait for another holder or for servers that fail. Without a limit,
+/// servers may fail for `grace` in a row: so a request outlasts a restart or a failover, and does not
+/// wait for a wrong address for ever. The caller's [`Retry`] has the pauses in between, and the maximum
+/// number of attempts.
 ///
-/// Where a limit ends the wait, the servers are asked once more before that, soon enough for a timeout to pass: the caller is
-/// told of a holder that they know still, and of servers that stand still as such.
+/// Before a limit ends, the servers are asked once more, soon enough for a timeout to pass: so the error tells a lock
+/// that is still held from servers that do not answer.
 ///
-/// News of the lock is worth a try at once where the last one was long ago. Any other try waits for as long as the [`Retry`]
-/// says, whatever a server tells: so no server can have a caller ask faster than it set out to.
+/// News of the lock cause a try at once if the last one was long ago. Any other try waits for as long as the [`Retry`]
+/// says, whatever a server tells: so no server can make a caller ask faster than it set out to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryState {
     began_at: Moment,
@@ -67,7 +66,7 @@ pub(crate) struct RetryState {
     failing_since: Option<Moment>,
 }
 
-/// How long a caller is willing to wait for another holder.
+/// How long a caller waits for another holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Never,
@@ -76,7 +75,7 @@ pub(crate) enum Wait {
 }
 
 impl RetryState {
-    /// A request that does not wait has one attempt. Each may take `attempt_max`.
+    /// The state of a new request. One that does not wait has one attempt, of at most `attempt_max`.
     pub(crate) fn new(
         wait: Wait,
         retry: Retry,
@@ -109,17 +108,17 @@ impl RetryState {
         }
     }
 
-    /// Whether there is more than one attempt.
+    /// Whether the request may have more than one attempt.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// When it is over, whatever is under way then; none where it has no end.
+    /// When the request is over, whatever is under way then; none if it has no limit.
     pub(crate) fn ends_at(&self) -> Option<Moment> {
         self.ends_at
     }
 
-    /// When the next question is due, if nothing happens before: the last one before the limit.
+    /// When the last try before the limit is due, if that is later than `now`.
     pub(crate) fn last_word_at(&self, now: Moment) -> Option<Moment> {
         self.last_word_at.filter(|at| *at > now)
     }
@@ -134,7 +133,7 @@ impl RetryState {
         self.retry.is_counted()
     }
 
-    /// The pause between two questions, given 64 random bits.
+    /// The first pause between two tries, given 64 random bits.
     #[inline(never)]
     pub(crate) fn pause(&self, random: u64) -> Duration {
         self.retry.delay(0, random)
@@ -145,8 +144,8 @@ impl RetryState {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// The one before it in its line has gone, to which servers have failed: it has put up with them, too, while it
-    /// waited.
+    /// Takes over the time since which servers have failed from the request before it in the line, but not from before
+    /// this one began.
     pub(crate) fn goes_on_from(&mut self, first: &Self) {
         self.failing_since = first.failing_since.map(|since| since.max(self.began_at));
     }
@@ -175,7 +174,7 @@ impl RetryState {
         let most = match setback {
             Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
             Setback::Watched(frees_in) => WATCHED.delay_until(u32::MAX, frees_in, random),
-            // Nothing can change before, so no try in between is worth its commands.
+            // Nothing can change before, so tries in between are useless.
             Setback::Quarantined(wait) => wait.saturating_add(self.retry.delay(0, random)),
             _ => pause,
         };

@@ -1,23 +1,23 @@
-//! What a server says in an error, before anybody here sees it: no more than people read, and nothing of our passwords.
+//! Makes the text of a server's error safe to show: cuts it, and hides our passwords.
 //!
-//! Servers repeat what they do not understand, or the beginning of that, and what stands between may repeat anything.
+//! Servers repeat what they do not understand, or the beginning of that, and a proxy may repeat anything.
 
 use std::collections::VecDeque;
 
 use super::Code;
 use super::parts::find;
 
-/// Servers say what is wrong in less; what is kept of a longer text is its beginning.
+/// Servers' errors are shorter; of a longer text only the beginning is kept.
 const TEXT_BYTES_MAX: usize = 1024;
-/// A text that repeats a login and is cut has at least this of a password's beginning.
+/// A cut text that repeats a login has at least these first bytes of the password.
 const BEGINNING_BYTES: usize = 4;
-/// Shortest part of a password, other than its beginning, that is in no text by chance.
+/// The shortest part of a password that is in no text by chance.
 const PART_BYTES: usize = 8;
-/// Where logins are renewed, the last passwords of a connection are hidden: those before have long
-/// ended.
+/// If logins are renewed, this many last passwords of a connection are hidden: earlier ones have
+/// long expired.
 const SECRETS_MAX: usize = 8;
 
-/// What servers answer to a login by heart. A password that is a word of one shows neither there nor by being hidden.
+/// Fixed replies of servers to a login. They are shown as they are: hiding one would tell that the password is in it.
 const BY_HEART: [&str; 10] = [
     "NOAUTH Authentication required.",
     "WRONGPASS invalid username-password pair or user is disabled.",
@@ -37,7 +37,7 @@ const BY_HEART: [&str; 10] = [
 pub(crate) struct Secrets(VecDeque<String>);
 
 impl Secrets {
-    /// From here on no error says anything of this password.
+    /// Hides this password in errors from now on.
     pub(crate) fn hide(&mut self, secret: &str) {
         self.0.push_back(secret.to_owned());
         if self.0.len() > SECRETS_MAX {
@@ -45,7 +45,7 @@ impl Secrets {
         }
     }
 
-    /// What may be shown in the place of an error's text; none where that may be shown as it is.
+    /// The text to show instead of an error's text; none if that may be shown as it is.
     #[cold]
     pub(crate) fn tamed(&self, text: &[u8], answers_login: bool) -> Option<Vec<u8>> {
         let cut = &text[..text.len().min(TEXT_BYTES_MAX)];
@@ -74,13 +74,13 @@ fn has_part(text: &[u8], password: &[u8], answers_login: bool) -> bool {
     if answers_login && !beginning.is_empty() && find(text, beginning).is_some() {
         return true;
     }
-    // One that is shorter than that is in any text.
+    // A shorter password is in any text.
     password.len() >= BEGINNING_BYTES
         && password.windows(password.len().min(PART_BYTES)).any(|part| find(text, part).is_some())
 }
 
-/// Whether it is the word of a Cluster's node that another has the key. That is obeyed, and says no
-/// more than an address, which may have a part in common with a password by chance.
+/// Whether the text is a redirect of a Cluster's node. It is followed, and has only an address, which
+/// may have a part in common with a password by chance.
 fn is_redirect(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"MOVED ").or(text.strip_prefix(b"ASK "));
     let parts = text.and_then(|text| Some(text.split_at(find(text, b" ")?)));

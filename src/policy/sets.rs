@@ -13,15 +13,15 @@ use std::fmt;
 /// 2. Give every client the next configuration, in any order. While both are in use, clients see
 ///    [`Holder::other_configuration`](crate::Holder::other_configuration) where they contend;
 ///    that is to be expected.
-/// 3. When no client uses the old one any more, wait for the longest TTL in use: leases of the old
-///    one have ended then. Only now take the next step, or switch a server off for good.
+/// 3. When no client uses the old one any more, wait for the longest TTL in use: its leases have
+///    ended then. Only now take the next step, or switch a server off for good.
 ///
-/// A server that is new to the set has to be empty, or to have been up for the longest TTL: the
-/// restart quarantine sees to that.
+/// A server that is new to the set has to be empty, or to have been up for the longest TTL, which
+/// the restart quarantine ensures.
 ///
 /// # Errors
 ///
-/// [`CoexistenceError`] says how many grants more would be needed for an overlap.
+/// [`CoexistenceError`] if two quorums may share no server; it has the numbers.
 ///
 /// # Examples
 ///
@@ -51,9 +51,9 @@ pub fn check_coexistence<S: AsRef<str>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoexistenceError {
-    /// How many different servers the two have together.
+    /// The number of different servers in both configurations.
     pub servers: usize,
-    /// How many grants the two quorums take together.
+    /// The sum of both quorums.
     pub grants: usize,
 }
 

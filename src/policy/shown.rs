@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Somebody else's text, made safe for a terminal. An apostrophe stays what it is.
+/// Another program's text, escaped for a terminal; apostrophes are not escaped.
 pub(crate) struct Shown<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Shown<'_> {

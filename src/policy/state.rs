@@ -1,19 +1,19 @@
-//! What servers that were looked at say of a lock together.
+//! The state of a lock by the answers of several servers.
 
 use std::time::Duration;
 
 use super::Quorum;
 
-/// Where a lock stands, as far as the servers that answered say.
+/// The state of a lock, by the servers that answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockState {
-    /// Nobody has it on any server that answered, and the others are too few to make a holder.
+    /// Nobody has it on any server that answered, and the others are fewer than a quorum.
     Free,
     /// One owner, or sharers together, have it on a quorum of the servers.
     Held,
     /// Somebody has it on some servers, and nobody on a quorum: an attempt that is under way, or
-    /// what is left of a lease, or of an attempt.
+    /// the rest of a lease or of an attempt.
     Partial,
     /// Too few servers answered to tell.
     Unknown,
@@ -34,8 +34,8 @@ impl LockState {
     }
 }
 
-/// How long a holder's lease is left on a quorum of servers, or on any server where it is on fewer than a quorum. `each` has
-/// the time left on each server that has the lease. None: it has no end.
+/// How much longer a lease lasts on a quorum of servers, or on any server if fewer than a quorum have it. `each` has
+/// the time left on each server that has the lease. None: no end.
 pub(crate) fn time_left(quorum: Quorum, each: &[Option<Duration>]) -> Option<Duration> {
     let mut each: Vec<Duration> = each.iter().map(|left| left.unwrap_or(Duration::MAX)).collect();
     each.sort_unstable_by(|one, other| other.cmp(one));

@@ -1,4 +1,4 @@
-//! What is due when, for a task that keeps up to millions of leases.
+//! The timers of a task that keeps up to millions of leases.
 
 use std::num::NonZeroU32;
 
@@ -9,14 +9,14 @@ mod wheel;
 use wheel::{NONE, Place, Wheel};
 
 const TICK_NANOS: u64 = 1_000_000;
-/// Room for more items is made for one in this many, and for a few: a vector that doubles would
-/// have up to half of it for nothing.
+/// The vector grows by one in this many of its items, and a few: if it doubled, up to half of it
+/// would be unused.
 const GROWTH_SHARE: usize = 16;
 const GROWTH_MIN: usize = 8;
-/// Room for more items than these is let go of where there are none.
+/// Once no items are left, room for more than this many is freed.
 const KEPT_MAX: usize = 256;
 
-/// Names an item of a [`TimerWheel`]; of no other item after that one was removed.
+/// Names an item of a [`TimerWheel`], and never another item once that one was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TimerKey {
     index: u32,
@@ -35,7 +35,7 @@ pub(crate) struct TimerWheel<T> {
     wheel: Wheel,
     /// The head of the list of vacant slots, linked by their `next`.
     vacant: u32,
-    /// The generation of a slot that there was not before.
+    /// The generation of a new slot.
     first: NonZeroU32,
     len: usize,
 }
@@ -44,7 +44,7 @@ pub(crate) struct TimerWheel<T> {
 #[derive(Debug)]
 struct Slot<T> {
     item: Option<T>,
-    /// Of the item, or of the next one where there is none.
+    /// The generation of the item, or of the next one if the slot is vacant.
     generation: NonZeroU32,
     place: Place,
 }
@@ -88,7 +88,7 @@ impl<T> TimerWheel<T> {
         TimerKey { index, generation: self.slots[index as usize].generation }
     }
 
-    /// Makes an item due at `at` and at no other moment; `false` when it is gone.
+    /// Makes an item due at `at` instead; `false` if it is gone.
     #[inline(never)]
     pub(crate) fn reschedule(&mut self, entry: TimerKey, at: Moment) -> bool {
         let is_there = self.get(entry).is_some();
@@ -99,7 +99,7 @@ impl<T> TimerWheel<T> {
         is_there
     }
 
-    /// An item is not needed any more.
+    /// Removes an item, if it is there.
     pub(crate) fn discard(&mut self, entry: TimerKey) {
         if self.get(entry).is_none() {
             return;
@@ -119,7 +119,7 @@ impl<T> TimerWheel<T> {
         }
     }
 
-    /// Lets go of the room for items, of which there are none. No name is used twice for that.
+    /// Frees the room for items, once there are none. Still no name is used twice.
     #[cold]
     fn let_go(&mut self) {
         let last = self.slots.iter().map(|slot| slot.generation).max();
@@ -149,8 +149,8 @@ impl<T> TimerWheel<T> {
         })
     }
 
-    /// Appends to `due` what is due at `now` or before, at most `most`, the earlier first. These
-    /// items stay, and are due again only once they are rescheduled.
+    /// Appends to `due` at most `most` items that are due at `now` or before, the earlier first. They
+    /// stay, and are due again only once they are rescheduled.
     pub(crate) fn take_due(&mut self, now: Moment, most: usize, due: &mut Vec<TimerKey>) {
         let now = now.as_nanos() / TICK_NANOS;
         for _ in 0..most {
@@ -159,8 +159,8 @@ impl<T> TimerWheel<T> {
         }
     }
 
-    /// When to call [`TimerWheel::take_due`] next: never later than the first item is due, rounded up
-    /// to the tick. Nothing may be due yet then, but the next answer is later.
+    /// When to call [`TimerWheel::take_due`] next: not later than the first item is due, rounded up
+    /// to the tick. Perhaps nothing is due then, but the next answer is later.
     pub(crate) fn next_at(&self) -> Option<Moment> {
         self.wheel.next().map(|tick| Moment::from_nanos(tick.saturating_mul(TICK_NANOS)))
     }

@@ -1,12 +1,12 @@
-//! Durations as people write them.
+//! Durations in people's notation.
 
 use std::fmt;
 use std::time::Duration;
 
 /// A duration for an error or a report: `1 s`, `1.5 s`, `500 ms`, `120 µs`, `5 min`, `1 h`.
 ///
-/// At most three decimals are shown, or as many as the format's precision says, and no zeros at the end. Without
-/// a precision all are shown where three would make a whole number of what is none: a bound is written like that.
+/// At most three decimals are shown, or as many as the format's precision, and no zeros at the end. Without a
+/// precision, all are shown if three would round a fraction to a whole number, as just above a bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units(pub(crate) Duration);
 
@@ -16,7 +16,7 @@ const HOUR: u64 = 60 * MINUTE;
 impl fmt::Display for Units {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        // A time that is measured is seldom whole minutes; one that was chosen often is.
+        // A measured time is seldom whole minutes; a chosen one often is.
         if self.0.subsec_nanos() == 0 && seconds > 0 {
             match seconds {
                 seconds if seconds % HOUR == 0 => return write!(f, "{} h", seconds / HOUR),
@@ -50,7 +50,7 @@ impl fmt::Display for Units {
     }
 }
 
-/// The number that is written there, as `str::parse` reads it; none where it is too large.
+/// The number in this text, as `str::parse` reads it; none if it is invalid or too large.
 pub(crate) fn number<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
     T::try_from(parsed(text)?).ok()
 }

@@ -4,22 +4,22 @@ use super::{Moment, Units};
 
 /// The shortest TTL that is accepted: below it, drift and a round trip leave nothing to hold.
 pub(crate) const TTL_MIN: Duration = Duration::from_millis(10);
-/// The longest TTL that is accepted, and the longest time that a lock without a lease is kept from
-/// others. A fence counter outlives its last lease by far only while a lease is far shorter than the
-/// counter's idle expiry of seven days.
+/// The longest TTL that is accepted, and the longest time for which a lock without a lease is kept
+/// from others. A fence counter has to outlive its last lease by far, and expires after seven days
+/// without use.
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// The part of the TTL that clocks may drift apart by: one in this many.
+/// Clocks may drift apart by one in this many parts of the TTL.
 const DRIFT_SHARE: u32 = 100;
 /// What Redis needs to notice an expiry, and its clock's granularity of one millisecond.
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 /// With this, a fraction of a millisecond makes a whole one.
 const ROUNDS_UP: Duration = Duration::from_nanos(999_999);
 
-/// How long a lease is asked for and how much of it has to be left for it to be of use.
+/// A lease's TTL, and how much of it has to be left at the grant.
 ///
 /// The source is the validity rule of Redlock, "The Redlock algorithm" step 3
-/// (<https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>): what a lease is
-/// worth is counted from before the first byte was sent, never from the reply.
+/// (<https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>): validity counts
+/// from before the first byte was sent, never from the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
     ttl_ms: u32,
@@ -33,12 +33,11 @@ pub(crate) fn drift(time: Duration) -> Duration {
 }
 
 impl Term {
-    /// A TTL of 10 s, of which a tenth has to be left.
+    /// A TTL of 10 s, of which a tenth has to be left at the grant.
     pub(crate) const DEFAULT: Self = Self { ttl_ms: 10_000, min_validity_ms: 1_000 };
 
-    /// A term of `ttl`, of which `min_validity` has to be left when it is granted; without one, a
-    /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off the TTL, and
-    /// counts as a whole one of what has to be left.
+    /// A term of `ttl`, of which `min_validity` has to be left at the grant; by default a tenth of the
+    /// TTL. Redis counts in milliseconds: the TTL is rounded down, and the minimum validity up.
     pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, String> {
         let ttl_ms = u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
         let whole_ms = Duration::from_millis(ttl_ms.into());

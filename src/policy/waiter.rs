@@ -1,56 +1,56 @@
 //! One process that waits in the queue of a lock: what it may believe, and when.
 //!
 //! A waiter has one owner for all of its wait, which the server grants at most once. The server hands
-//! the lock to the first in the queue by a push. A push travels on another connection than the
-//! questions, so its arrival says nothing of when the lease began. What says it is the last question
-//! that the server answered with "still waiting": the grant came after that answer, so the lease ends
-//! no earlier than a TTL after that question was sent. Where there is no such answer, or too little is
-//! left of the lease by then, the waiter asks: a server that finds the lock to be the asking owner's
-//! gives it a whole TTL again, which counts from before that question was sent.
+//! the lock to the first in the queue by a push. A push travels on another connection than the commands,
+//! so its arrival does not tell when the lease began. The last command that the server answered with
+//! "still waiting" does: the grant came after that answer, so the lease ends no earlier than a TTL after
+//! that command was sent. Without such an answer, or if too little is left of the lease by then, the
+//! waiter asks: if its owner has the lock, the server gives it a whole TTL again, which counts from
+//! before that command was sent.
 //!
-//! A push is a message, and any user that may publish can forge one. So its token is believed only where this server
-//! could have minted it ([`Shown`]); the waiter asks about any other, and what it is told then counts.
+//! A push is a message, and any user that may publish can forge one. So its token is believed only if this server
+//! could have minted it ([`Shown`]); for any other the waiter asks, and the reply counts.
 
 use std::time::Duration;
 
 use super::fence::{DAY_MICROS, SECOND_MICROS};
 use super::{Moment, Term};
 
-/// The longest that an entry of the queue lives without a word from its waiter: so nothing of the queue
-/// is left a minute after the last waiter has gone.
+/// Maximum life of an entry of the queue without a command of its waiter: so nothing of the queue is left
+/// a minute after the last waiter has gone.
 const ENTRY_MAX: Duration = Duration::from_secs(30);
-/// Questions within the life of an entry: one may be lost, and another one late.
+/// Commands within the life of an entry: one may be lost, and another one late.
 const BEATS: u32 = 3;
-/// Several servers can do without the one with the queue. That one tells of nothing once it stands still, and its
-/// connection lives on: so it keeps a waiter for this long at the most.
+/// With several servers, one that has the queue and stands still delays a waiter by at most this: it pushes nothing,
+/// and its connection stays, but the others can do without it.
 const STANDS_STILL_MAX: Duration = Duration::from_secs(1);
 /// How often the first in the queue at one of several servers asks all of them: the one with the queue may keep a
 /// lease that the others have lost.
 pub(crate) const ASK_ALL_EACH: Duration = Duration::from_secs(1);
 
-/// Where a waiter stands.
+/// The state of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaiterState {
-    /// The server has answered no question of this owner's.
+    /// The server has answered no command of this owner.
     Asking,
-    /// The server has answered a question that was sent at `since`: the owner waits still.
+    /// The server has answered a command that was sent at `since`: the owner still waits.
     Waiting { since: Moment, shown: Option<Shown> },
 }
 
-/// What the server showed of its tokens with its last answer that did.
+/// The server's counter and clock, by its last answer that had them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shown {
     /// The lock's counter.
     pub(crate) counter: u64,
     /// The server's clock in microseconds.
     pub(crate) clock: u64,
-    /// Before the question was sent.
+    /// Before the command was sent.
     pub(crate) asked_at: Moment,
 }
 
 impl Shown {
     /// Whether the server could have minted this token by `now`: at most a second above its counter and its
-    /// clock, and not below the counter. A reader is told the counter itself, which is never further than a day behind
+    /// clock, and not below the counter. A reader gets the counter itself, which is never more than a day behind
     /// the clock.
     fn allows(self, token: u64, now: Moment) -> bool {
         let Self { counter, clock, asked_at } = self;
@@ -61,27 +61,27 @@ impl Shown {
     }
 }
 
-/// What the waiter hears.
+/// What happens to the waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaiterEvent {
-    /// The answer to the question that was sent at `asked_at`.
+    /// The answer to a command that was sent at `asked_at`.
     Answered { answer: QueueAnswer, asked_at: Moment },
-    /// A message says that the lock was handed to this owner, with this token.
+    /// A push: the lock was handed to this owner, with this token.
     Pushed { token: u64 },
 }
 
-/// What a server says to a question of a waiter's.
+/// A server's answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueAnswer {
-    /// The lock is the owner's, for a whole TTL.
+    /// The owner has the lock, for a whole TTL.
     Yours,
     /// The owner is in the queue.
     Waiting { shown: Option<Shown> },
-    /// The owner is not in the queue, and is not granted the lock any more.
+    /// The owner is not in the queue, and will never be granted the lock.
     Gone,
 }
 
-/// What the waiter does.
+/// What the waiter has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaiterAction {
     Wait,
@@ -96,7 +96,7 @@ pub(crate) enum WaiterAction {
 }
 
 impl WaiterState {
-    /// Of an owner that enters the queue.
+    /// The state of an owner that enters the queue.
     pub(crate) fn begin() -> Self {
         Self::Asking
     }
@@ -130,19 +130,19 @@ impl WaiterState {
         }
     }
 
-    /// Whether the entry lives yet, whatever became of later questions: the server wrote its deadline when it
+    /// Whether the entry still lives, whatever became of later commands: the server wrote its deadline when it
     /// answered that the owner waits.
     pub(crate) fn has_place(self, term: Term, now: Moment) -> bool {
         matches!(self, Self::Waiting { since, .. } if now < since.after(entry_life(term)))
     }
 }
 
-/// How long an entry of the queue lives without a word from its waiter.
+/// How long an entry of the queue lives without a command of its waiter.
 pub(crate) fn entry_life(term: Term) -> Duration {
     term.ttl().min(ENTRY_MAX)
 }
 
-/// How long after one question a waiter asks the next: of one server alone, or of one that others can do without.
+/// The pause between two commands of a waiter, of one server alone or of one among several.
 pub(crate) fn beat(term: Term, is_alone: bool) -> Duration {
     let beat = entry_life(term) / BEATS;
     if is_alone { beat } else { beat.min(STANDS_STILL_MAX) }

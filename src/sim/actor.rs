@@ -1,4 +1,4 @@
-//! Clients that take locks, work under them, and end them in all the ways that there are.
+//! Clients that take locks, work under them, and end them in every possible way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::ticket::Ticket;
 
 /// Timers go off at whole milliseconds.
 const TICKS: Duration = Duration::from_millis(2);
-/// Maximum time that a lock stays taken after its grant: less than what is waited for at the end of a run.
+/// Maximum time that a lock stays taken after its grant: less than the wait at the end of a run.
 const REST_MAX: Duration = Duration::from_secs(3);
-/// A resource that writes reach late, now and then far later than their sender's lease.
+/// Percentage of writes that reach the resource late, some far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
 
 pub(crate) struct Actor {
@@ -40,12 +40,12 @@ enum End {
     Lost,
 }
 
-/// What the holder knows of its lease.
+/// The holder's knowledge of its lease.
 pub(super) struct Held {
     pub(super) name: usize,
     pub(super) token: u64,
     pub(super) ttl: Duration,
-    /// By the client's clock, as of the last look.
+    /// The lease's end by the client's clock, at the last look.
     pub(super) deadline: Moment,
     /// The same in true time.
     pub(super) until: At,
@@ -76,7 +76,7 @@ impl Actor {
         }
     }
 
-    /// A process that knows nothing takes this one's place, if it finds servers enough.
+    /// A process without any state replaces this one, if it finds enough servers.
     async fn start_anew(&mut self) {
         if let Ok(locker) = connect(Arc::clone(&self.world)).await {
             self.locker = locker;
@@ -141,7 +141,7 @@ impl Actor {
         }
     }
 
-    /// A ticket that a client has made, and that another may have adopted already.
+    /// A ticket that a client has made; another may have adopted it already.
     fn ticket(&mut self) -> Option<(usize, Ticket)> {
         let mut tickets = lock(&self.world.tickets);
         let place = if tickets.is_empty() { None } else { Some(self.prng.index(tickets.len())) };
@@ -159,7 +159,7 @@ impl Actor {
         }
     }
 
-    /// Lets others have the lock by a ticket, or by two of a kind.
+    /// Gives the lock to others by a ticket, or by two copies of one.
     async fn pass_on(&mut self, guard: Guard, name: usize, rest: Duration) {
         let within = rest + TICKS * 5 + self.up_to(REST_MAX.min(self.world.plan.longest_ttl / 2));
         match guard.into_ticket(within).await {
@@ -197,8 +197,8 @@ impl Actor {
         let _ = guard.release().await;
     }
 
-    /// Safety rule 14: a caller that waits is back by its limit, and one that does not wait within one command's
-    /// time, by its own clock and to a tick of the timer or two.
+    /// Safety rule 14: a caller that waits returns by its limit, and one that does not wait within one command's
+    /// timeout, by its own clock, give or take a timer's tick or two.
     fn check_limit(&self, limit: Option<Duration>, took: Duration) {
         let command_max = command_timeout(&self.world.plan);
         let most = limit.filter(|limit| !limit.is_zero()).unwrap_or(command_max);
@@ -239,7 +239,7 @@ impl Actor {
                 self.note_signal(&held);
                 ended
             }
-            // It may have ended while this one stood still.
+            // The lease may have ended while this client stood still.
             _ if guard.is_lost() => held.until.min(ended),
             _ => ended,
         };
@@ -254,7 +254,7 @@ impl Actor {
         if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {
             self.note_delay(&held, delay);
         }
-        // In that case it is given back by an extension. A rest begins with the grant, behind what was waited for it.
+        // In that case it is released by an extension. A rest begins with the grant, after the wait for it.
         let is_resting = !matches!(end, End::Lost) && elapsed() < granted + rest;
         if let Some(owner) = guard.owner().filter(|_| is_resting) {
             let held = (guard.name().to_vec(), owner);
@@ -276,14 +276,14 @@ impl Actor {
         }
     }
 
-    /// When the lease was asked for, where it came from another of this client by a token that was set aside.
+    /// When the lease was requested, if another request of this client passed it on with a token set aside.
     fn tenure(&self, guard: &Guard, grant: Grant) -> Option<At> {
         let owner = guard.owner()?;
         self.world.history().questions.tenure(grant, owner)
     }
 
-    /// A lock was given back that is to stay taken for `rest` after its grant, which came after `begun`;
-    /// less what clocks may be apart.
+    /// Notes that a released lock has to stay taken for `rest` after its grant, which came after `begun`;
+    /// less the clocks' maximum difference.
     fn note_rest(&self, name: usize, begun: At, rest: Duration) {
         let (from, until) = (elapsed(), begun + rest * 98 / 100);
         if from < until && !self.world.plan.is_beyond {
@@ -292,7 +292,7 @@ impl Actor {
         }
     }
 
-    /// A lease was lost whose lock is to stay taken for `delay`; less what clocks may be apart.
+    /// Notes that the lock of a lost lease has to stay taken for `delay`; less the clocks' maximum difference.
     fn note_delay(&self, held: &Held, delay: Duration) {
         if delay.is_zero() {
             return;
@@ -316,7 +316,7 @@ impl Actor {
                 break;
             }
             let seen = self.registers[held.name].read(held.token);
-            // What is written is under way for a while, whatever becomes of the lease meanwhile.
+            // A write is under way for a while, whatever happens to the lease meanwhile.
             is_late = self.prng.percent(WRITES_LATE_PERCENT);
             let delay = if is_late { self.up_to(held.ttl * 2) } else { self.up_to(held.ttl / 50) };
             let (registers, name, token) = (Arc::clone(&self.registers), held.name, held.token);
@@ -339,7 +339,7 @@ impl Actor {
             0..=5 => End::Release,
             6..=8 => End::Drop,
             _ => {
-                // Held on to, whatever comes.
+                // It holds on, whatever happens.
                 sleep(self.up_to(held.ttl * 2)).await;
                 self.look(guard, held);
                 End::Drop
@@ -347,7 +347,7 @@ impl Actor {
         }
     }
 
-    /// Notes what the guard claims.
+    /// Notes the guard's claim.
     pub(super) fn look<F: Fencing>(&self, guard: &Guard<F>, held: &mut Held) {
         let remaining = guard.remaining();
         if remaining.is_zero() {

@@ -1,4 +1,4 @@
-//! Known bugs of scripts, each put into the script that it is of.
+//! Known bugs of scripts, each put into its script.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ pub(super) use crate::policy::mutants::present;
 
 pub(super) type Bug = Option<Mutant>;
 
-/// What is written in the place of what.
+/// Each bug, the text that it replaces, and the new text.
 const BUGS: [(Mutant, &str, &str); 25] = [
     (
         Mutant::ExtensionRecreatesALostKey,
@@ -117,7 +117,7 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
     ),
 ];
 
-/// The script, or what it would be with a known bug.
+/// The script, with the known bug if one is on.
 pub(super) fn mutated(script: &Bytes) -> Bytes {
     match BUGS.iter().find(|(bug, ..)| bug.is_on()) {
         Some((_, from, to)) => String::from_utf8_lossy(script).replace(from, to).into(),

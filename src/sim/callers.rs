@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, FailureKind};
 use crate::locker::Locker;
 use crate::support::accounts::{Accounts, Fair};
 
-/// A client, as its callers see where they are.
+/// A client at which callers of primitives are.
 struct Post {
     world: Arc<World>,
     client: Arc<Client>,
@@ -49,7 +49,7 @@ impl Scene for Post {
 
     fn refused(&self, error: &Error) {
         self.count("callers refused");
-        // An error that is a stray may say anything.
+        // A stray error may say anything.
         let is_misuse =
             error.kind() == ErrorKind::Misuse || error.report().has_failure(FailureKind::Misuse);
         if is_misuse && !self.world.plan.has(Fault::Stray) {
@@ -103,7 +103,7 @@ impl Actor {
     }
 }
 
-/// Once all is well, everybody is served.
+/// Checks that all callers are served once all is well.
 pub(super) async fn all_are_served(world: &Arc<World>, locker: &Locker, limit: Duration) {
     let Some(name) = world.plan.elected() else { return };
     let client = Client::current().expect("a client asks");
@@ -122,7 +122,7 @@ pub(super) async fn all_are_served(world: &Arc<World>, locker: &Locker, limit: D
     }
 }
 
-/// What was told that cannot be.
+/// The promises that replies to callers broke.
 pub(super) fn broken(world: &World) -> Vec<Breach> {
     let plan = &world.plan;
     let forgetful = lock(&world.counters_lost).len();

@@ -1,11 +1,11 @@
-//! What a history must never show. Pure functions; each is shown to fire on a bad history.
+//! Checks of histories, as pure functions; a test shows each one to fire on a bad history.
 
 use std::time::Duration;
 
 use super::history::{Breach, Claim, Lease, Part, Rest, Signal};
 use crate::support::leases;
 
-/// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
+/// How late a timer may be: tokio's count in milliseconds, and by the wrong rate.
 pub(super) fn timer_slack(span: Duration) -> Duration {
     Duration::from_millis(3) + span / 200
 }
@@ -35,19 +35,19 @@ pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Breach> {
     breaches("one token twice", leases::of_one_token(leases))
 }
 
-/// A lease that was asked for after another had been granted has the larger token.
+/// A lease that was requested after another had been granted has the larger token.
 pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Breach> {
     breaches("token out of order", leases::out_of_order(leases))
 }
 
-/// No guard claims more than the TTL less drift from when its question was written.
+/// No guard claims more than the TTL less drift from when its command was written.
 pub(crate) fn claims_too_long(claims: &[Claim]) -> Vec<Breach> {
     let most = |claim: &Claim| claim.asked_by.after(claim.ttl - drift(claim.ttl));
     let long = claims.iter().filter(|claim| claim.deadline > most(claim));
     long.map(|claim| Breach { check: "deadline", text: format!("{claim:?}") }).collect()
 }
 
-/// A loss is signalled at the lease's end at the latest, as far as a timer can.
+/// A loss is signalled by the lease's end, as exactly as a timer can.
 pub(crate) fn signals_too_late(signals: &[Signal]) -> Vec<Breach> {
     let latest = |signal: &Signal| {
         let end = signal.asked_by.after(signal.ttl - drift(signal.ttl));
@@ -57,7 +57,7 @@ pub(crate) fn signals_too_late(signals: &[Signal]) -> Vec<Breach> {
     late.map(|signal| Breach { check: "late loss", text: format!("{signal:?}") }).collect()
 }
 
-/// Nobody is granted a lock that is to stay taken.
+/// Nobody is granted a lock that has to stay taken.
 pub(crate) fn rests_are_broken(rests: &[Rest], leases: &[Lease]) -> Vec<Breach> {
     let breaks = |rest: &Rest, lease: &Lease| {
         lease.name == rest.name && rest.from < lease.granted && lease.granted < rest.until

@@ -1,4 +1,4 @@
-//! What a client's command is, as far as locks go, and what its reply says.
+//! The meaning of a client's command for locks, and of its reply.
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
@@ -8,22 +8,22 @@ use crate::extra::takeover;
 use crate::machine::Script;
 use crate::scripts;
 
-/// The place of `seize.lua` behind the catalog.
+/// The number of `seize.lua`, which is not in the catalog.
 const SEIZE: usize = usize::MAX;
-/// Those of `share.lua` and of `prolong.lua`.
+/// The number of `share.lua` and of `prolong.lua`.
 const SHARE: usize = usize::MAX - 1;
 const PROLONG: usize = usize::MAX - 2;
 
 pub(super) type Keys<'a> = Vec<&'a Bytes>;
 
-/// What a command is, as far as locks go.
+/// The meaning of a command for locks.
 pub(super) struct Deed<'a> {
     pub(super) what: What,
-    /// For want of its script it was sent again, with it: it was asked for before.
+    /// The command was sent again with its script, which the server lacked.
     pub(super) is_repeat: bool,
-    /// It takes the lock from another.
+    /// The command takes the lock from another owner.
     pub(super) is_seizing: bool,
-    /// It is about shares.
+    /// The command is about shares.
     pub(super) is_shared: bool,
     pub(super) locks: Keys<'a>,
     pub(super) counters: Keys<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Deed<'a> {
 }
 
 impl<'a> Deed<'a> {
-    /// Of a command that is no script.
+    /// The meaning of a command that is no script.
     pub(super) fn plain(
         what: What,
         locks: Keys<'a>,
@@ -42,24 +42,24 @@ impl<'a> Deed<'a> {
         Self { what, is_repeat, is_seizing, is_shared, locks, counters, argv }
     }
 
-    /// The owners that it takes over from, if it takes something.
+    /// The owners from which it takes over, if it takes anything.
     pub(super) fn takes_over(&self) -> &[Bytes] {
         let first = if self.is_turn() { 3 } else { 5 + usize::from(self.is_shared) };
         let takes = self.what == What::Acquire && !self.is_seizing;
         self.argv.get(first..).filter(|_| takes).unwrap_or_default()
     }
 
-    /// Whether a reader is to become the writer, or the other way round.
+    /// Whether it makes a reader the writer, or the other way round.
     pub(super) fn is_turn(&self) -> bool {
         self.is_shared && self.argv[1].ends_with(b"grade")
     }
 
-    /// Whether a holder says to a primary in its grace that it holds.
+    /// Whether a holder reports its lease to a primary in its grace.
     pub(super) fn is_reassertion(&self) -> bool {
         self.what == What::Repair && !self.is_shared && self.argv.len() % 3 == 1
     }
 
-    /// Whose the lock at this place is to be, or is said to be: commands for several have an owner for each.
+    /// The owner for the lock at this index: commands for several locks have an owner for each.
     pub(super) fn owner(&self, index: usize) -> &Bytes {
         match self.what {
             What::Extend => &self.argv[2 * index],
@@ -68,14 +68,14 @@ impl<'a> Deed<'a> {
         }
     }
 
-    /// Whether what it gives back goes to the next that waits. A release that names the lock alone only frees it.
+    /// Whether the released lock goes to the next waiter. A release that names only the lock frees it.
     pub(super) fn hands_on(&self) -> bool {
         let is_it = self.what == What::Release && !self.counters.is_empty();
         let how = self.argv.get(1).filter(|_| is_it);
         how.is_some_and(|how| matches!(&how[..], b"" | b"single" | b"leave"))
     }
 
-    /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
+    /// Whether it may take the lock from this owner: from the one that a ticket names, or from anybody.
     pub(super) fn may_seize_from(&self, owner: &Bytes) -> bool {
         self.is_reassertion()
             || self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
@@ -108,14 +108,14 @@ impl What {
     }
 }
 
-/// What a call of the script with this digest is.
+/// The meaning of a call of the script with this digest.
 pub(super) fn deed<'a>(digest: &[u8], words: &'a [Bytes]) -> Option<Deed<'a>> {
     let is_known = |known: &Script| known.digest == digest;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
     let number = scripts::CATALOG.iter().position(is_known);
-    // What keeps a lock from others gives it back too.
+    // `keep.lua` releases a lock, too.
     let number = number.or_else(|| is_known(&takeover::KEEP).then_some(2));
     let number = number.or_else(|| is_known(&takeover::SEIZE).then_some(SEIZE));
     let number = number.or_else(|| is_known(&scripts::SHARE).then_some(SHARE));
@@ -144,7 +144,7 @@ pub(super) fn deed<'a>(digest: &[u8], words: &'a [Bytes]) -> Option<Deed<'a>> {
     Some(Deed { what, is_repeat: false, is_seizing, is_shared, locks, counters, argv })
 }
 
-/// The token that an acquire was granted with; 0 where it asked for none.
+/// The token of a granted acquire; 0 if it asked for none.
 pub(super) fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
     match (deed.what, reply) {
@@ -160,7 +160,7 @@ pub(super) fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     }
 }
 
-/// Whether a server has the lease of this lock, of several that a command was for.
+/// Whether by its reply a server has the lease of the lock at this index.
 pub(super) fn is_kept(reply: &Frame, lock: usize) -> bool {
     match reply {
         Frame::Array(kept) => kept.get(1 + lock) == Some(&Frame::Integer(1)),

@@ -1,7 +1,7 @@
-//! The model held against a real redis-server: random commands and scripts, expiry included.
+//! Compares the model with a real redis-server: random commands and scripts, expiry included.
 //!
-//! A real server does not say by which millisecond it judged a command, only between which two it
-//! did. So the model is a set: every state that all replies so far agree with.
+//! It is unknown by which millisecond a real server ran a command, only between which two. So the
+//! model is a set: every state that agrees with all replies so far.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const MEMBERS: [&str; 3] = ["one", "two", "three"];
 const SCORES: [&str; 4] = ["1", "-3", "1700000000000", "x"];
 const BOUNDS: [&str; 6] = ["-inf", "+inf", "5", "(5", "1700000000000", "x"];
 const TTLS: [&str; 7] = ["1", "2", "5", "20", "60000", "0", "x"];
-/// What converts between Lua and the protocol in every way that there is.
+/// Scripts for every conversion between Lua and the protocol.
 const CONVERSIONS: [&str; 12] = [
     "return 3.99",
     "return -3.99",
@@ -36,17 +36,17 @@ const CONVERSIONS: [&str; 12] = [
     "return redis.error_reply('CODE words')",
     "return redis.status_reply('PONG')",
     "return redis.call('SET', KEYS[1], 1700000000000000)",
-    // Redis 7.0 and its successors write it alike, which they do not with 0.1.
+    // Redis 7.0 and its successors write 0.5 alike, but not 0.1.
     "return redis.call('SET', KEYS[1], 0.5)",
     "return redis.pcall('GET', KEYS[1])",
     "return redis.call('INCRBY', KEYS[1], ARGV[1])",
     "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), type(redis.call('GET', 'none'))}",
 ];
 
-/// Ahead of a script: the lock is somebody's.
+/// A prelude of a script: somebody holds the lock.
 const HELD: &str = "redis.call('SET', KEYS[1], string.rep('a', 32) .. ':label')\n";
-/// The same: it is shared. The shares have no end yet: what is left of one is by the time at which the script began,
-/// which need not be what `TIME` says.
+/// The same with a shared lock. The shares have no end yet: the rest of one counts from when the script began,
+/// which need not be the time of `TIME`.
 const SHARED: &str = "redis.call('SET', KEYS[1], string.rep('a', 32) .. '*2:label')
 redis.call('DEL', KEYS[2])
 redis.call('ZADD', KEYS[2], '32503680000000', ARGV[1], '1', 'gone')\n";
@@ -71,7 +71,7 @@ impl Step {
         let key = prng.pick(&KEYS);
         let number = prng.index(scripts::CATALOG.len() + 7);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
-        // Where a server takes its own clock, no two agree on the microsecond.
+        // If servers take their own clocks, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
         let (keys, argv) = match number {
             0 => {
@@ -132,7 +132,7 @@ impl Step {
         let known = known.chain([shares::PROLONG.text, scripts::SHARE.text]);
         let mut known = known.chain([NOMINATE.text, BARRIER.text]);
         let text = match known.nth(number) {
-            // Where it grants, the token is the server's clock, of which no two servers have the same.
+            // The token of a grant is the server's clock, on which no two servers agree.
             Some(script) if number == 4 || number == 9 => format!("{HELD}{script}"),
             Some(script) if number == 8 => format!("{SHARED}{script}"),
             Some(script) => script.to_owned(),
@@ -217,8 +217,8 @@ fn wall_micros(client: &mut Client) -> i64 {
     part(0) * 1_000_000 + part(1)
 }
 
-/// Errors are compared by their code: what a server adds of the script's place is its own affair. A clock that is
-/// shown to a waiter is compared to the millisecond, as a model knows it.
+/// The comparable part of a reply: of errors the code, because servers add different places in the script; of a clock
+/// in a waiter's reply the milliseconds, which a model knows.
 fn comparable(reply: &Frame) -> BytesMut {
     let mut out = BytesMut::new();
     let reply = match reply {
@@ -239,14 +239,14 @@ fn comparable(reply: &Frame) -> BytesMut {
     out
 }
 
-/// Maximum possibilities kept open of when a server read its clock, which grow with the slowness of
-/// the machine. Beyond these, both begin again from nothing.
+/// Maximum models, one for each possible reading of the server's clock: a slow machine needs more.
+/// Beyond these, server and models begin again from nothing.
 const MODELS_MAX: usize = 100;
-/// How often all steps from nothing on are repeated when they disagree: a script that a busy machine interrupts
-/// writes by two readings of the clock, of which a model has one.
+/// How often all steps are repeated from nothing if server and models disagree: a script that a busy machine
+/// interrupts writes by two readings of the clock, and a model has one.
 const REPETITIONS: usize = 3;
 
-/// A server, and the models that agree with all that it has said.
+/// A server, and the models that agree with all its replies.
 struct Compared {
     client: Client,
     models: HashSet<Keyspace>,
@@ -262,7 +262,7 @@ impl Compared {
     ///
     /// # Errors
     ///
-    /// What they said, where no model agrees.
+    /// The replies, if no model agrees.
     fn take(&mut self, pause: Option<Duration>, step: &Step) -> Result<(), String> {
         if let Some(pause) = pause {
             #[expect(
@@ -332,7 +332,7 @@ fn the_model_answers_as_a_real_server_does() {
     }
 }
 
-/// What a connection says that is told of keys.
+/// Commands of a connection with client tracking.
 const SAID: [&[&str]; 10] = [
     &["GET", "KEY"],
     &["EXISTS", "KEY"],
@@ -346,7 +346,7 @@ const SAID: [&[&str]; 10] = [
     &["CLIENT", "CACHING", "YES"],
 ];
 
-/// One connection reads in each way that there is, and another one writes: what is told, and in which order.
+/// One connection reads in every way, and another one writes: the pushes, and their order, are compared.
 #[test]
 fn the_model_tells_of_keys_as_a_real_server_does() {
     let real = RedisServer::builder().start();
@@ -382,7 +382,7 @@ fn the_model_tells_of_keys_as_a_real_server_does() {
                 told
             };
             let mut really_told = Vec::new();
-            // Which leaves `CLIENT CACHING YES` as it is.
+            // This leaves `CLIENT CACHING YES` in force.
             reader.send(&["CLIENT", "ID"]).unwrap();
             while let push @ Frame::Push(_) = reader.next_frame().unwrap() {
                 really_told.push((1, push));

@@ -7,12 +7,12 @@ use crate::machine::{PLAIN, Refusal};
 use crate::policy::mutants::{self, Mutant};
 use crate::policy::{Setback, Wait};
 
-/// A quorum restarts without its memory, of which a holder that stands still does not hear; its lock is free for another
-/// once its lease has ended. The servers start in one of some milliseconds about the
-/// full second, and their clocks may be set back then.
+/// A quorum restarts without its memory, and a holder that stands still does not notice; another may take its lock once
+/// the lease has ended. The servers start some milliseconds before or after a full second, and their clocks may be set
+/// back then.
 fn forget(case: u64, are_set_back: bool) {
     let mut world = World::new(3, 2, case);
-    // It has no connection to the runs before, by which it would know when they ended.
+    // It has no connection to the former runs, which would show when they ended.
     world.clients[1].is_paused = true;
     world.run_until("links", |world| world.clients[0].machine.serving() == 3);
     let millis = 970 + 3 * case;

@@ -10,16 +10,16 @@ use super::plan::Fault;
 use super::prng::Prng;
 use super::world::{World, lock};
 
-/// Percentage of replies other than refusals that a stray passes by, where locks are taken without tokens.
+/// Percentage of replies other than refusals that get no stray, for locks that are taken without tokens.
 const STRAYS_WAIT_PERCENT: u64 = 95;
 
-/// What is wrong with the replies of one connection.
+/// The faults in the replies of one connection.
 #[derive(Default)]
 pub(crate) struct Harm {
-    /// What becomes of the next reply; of all from it on, where only pushes come.
+    /// The fault of the next reply; of all later ones too, if only pushes come.
     wanted: Mutex<Option<Fault>>,
     is_done: AtomicBool,
-    /// Scripts are called on it, and so its handshake is over.
+    /// Scripts are called on the connection, so its handshake is over.
     is_greeted: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ impl Harm {
         self.is_done.load(Ordering::Relaxed)
     }
 
-    /// Harm is done from now on. Whether this is the first.
+    /// Begins harm; returns whether it is the first.
     pub(super) fn begin(&self) -> bool {
         !self.is_done.swap(true, Ordering::Relaxed)
     }
@@ -43,15 +43,15 @@ impl Harm {
         }
     }
 
-    /// Whether a reply that comes now cannot be that to the command that waits for it. Errors, and what
-    /// plain commands are told, can be anybody's: what comes behind them tells.
+    /// Whether this reply cannot be that of the command that waits for it. Errors, and replies to plain
+    /// commands, may be any command's: later replies show that.
     pub(super) fn is_shown_by(&self, reply: &Frame) -> bool {
         let is_of_one = matches!(reply, Frame::Array(_) | Frame::Bulk(_));
         is_of_one && self.is_done() && self.is_greeted.load(Ordering::Relaxed)
     }
 
-    /// The harm that is wanted. A stray is more likely to come where a plain command is refused: with no
-    /// seal it would pass for a grant.
+    /// Takes the planned fault. A stray is more likely if a plain command is refused: without a seal it
+    /// would pass for a grant.
     pub(super) fn take(&self, world: &World, reply: &Frame) -> Option<Fault> {
         let mut wanted = lock(&self.wanted);
         let harm = *wanted;
@@ -65,11 +65,11 @@ impl Harm {
     }
 }
 
-/// What nobody asked for, and yet could be a reply to something: often to a command of the same
+/// A reply that nobody asked for, but that could be one to another command, often of the same
 /// kind.
 pub(super) fn stray(prng: &mut Prng, reply: &Frame) -> Frame {
     let error = |text: &'static str| Frame::Error(text.into());
-    // As scripts say it on another connection.
+    // As scripts reply on another connection.
     let stamp = Frame::Bulk("1234567890123456".into());
     let granted = [stamp.clone(), Frame::Bulk("granted".into()), Frame::Integer(2_000_000)];
     let kind = match reply {

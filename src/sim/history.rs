@@ -1,4 +1,4 @@
-//! What happened, in true time.
+//! The events of a run, in true time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::policy::Moment;
 use crate::support::leases;
 pub(crate) use crate::support::leases::Part;
 
-/// Of questions for one lock by one client to one server, far more than are ever needed.
+/// Maximum commands for one lock by one client to one server: far more than are ever needed.
 const ASKED_A_SECOND_MAX: u32 = 200;
-/// Likewise, of releases of one owner, in the queue and out of it: also where the server refuses them.
+/// Maximum releases of one owner, in the queue or not, also if the server refuses them.
 const RELEASED_A_SECOND_MAX: u32 = 50;
 
-/// The most of these that there were, among the counts.
+/// The name of their maximum among the counts.
 const MOST_ASKED: &str = "asked in a second, at most";
 
 /// Tokens that a server sets aside for the process of an owner that takes over from another.
@@ -22,17 +22,17 @@ const ASIDE: u64 = 15;
 /// True time since the run began.
 pub(crate) type At = Duration;
 
-/// A lease as its holder was told of it.
+/// A lease as reported to its holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) name: usize,
     pub(crate) client: usize,
     pub(crate) part: Part,
     pub(crate) token: u64,
-    /// When the acquire was begun; of a lease that was passed on, the one that a server granted.
+    /// When the acquire began; for a lease that was passed on, the acquire that a server granted.
     pub(crate) begun: At,
     pub(crate) granted: At,
-    /// Up to here its holder was told that it holds, and did not begin to give it back.
+    /// Until when its guard said that it holds, and its holder had not begun to release it.
     pub(crate) until: At,
 }
 
@@ -62,14 +62,14 @@ impl leases::Lease for Lease {
     }
 }
 
-/// What a guard claimed at some moment, by its client's clock.
+/// A guard's claim at some moment, by its client's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) name: usize,
     pub(crate) token: u64,
     pub(crate) ttl: Duration,
     pub(crate) deadline: Moment,
-    /// The latest question that it can rest on was written then.
+    /// When the latest command on which the claim can rest was written.
     pub(crate) asked_by: Moment,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Signal {
     pub(crate) asked_by: Moment,
 }
 
-/// A lock that was given back for certain before its time, and was to stay taken until then.
+/// A lock that was certainly released before its time, and had to stay taken until then.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     pub(crate) name: usize,
@@ -91,7 +91,7 @@ pub(crate) struct Rest {
     pub(crate) until: At,
 }
 
-/// A broken promise that shows where it is broken.
+/// A broken promise that shows at a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Breach {
     pub(crate) check: &'static str,
@@ -111,7 +111,7 @@ pub(crate) struct History {
     /// A digest of all notes: two runs of a seed have the same.
     pub(crate) digest: u64,
     pub(crate) questions: Questions,
-    /// How often each client asked each server for a lock, in which second.
+    /// For each client, server and lock: a second, and the commands in it.
     asked: BTreeMap<(usize, usize, Vec<u8>), (u64, u32)>,
     /// The latest wall clock that any server had, and the largest number of each counter.
     latest_wall: u64,
@@ -124,39 +124,39 @@ pub(crate) type Grant = (Vec<u8>, u64, usize);
 /// A lock and an owner.
 pub(crate) type Held = (Vec<u8>, Vec<u8>);
 
-/// What was written to servers and carried out, for what guards may rest on.
+/// Commands that were written to servers and carried out, on which guards may rest.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// The owners of each grant: several may have had a token accepted, of which one at most was
+    /// The owners of each grant: several may have had the token accepted, but at most one was
     /// issued it.
     owners: BTreeMap<Grant, BTreeSet<Vec<u8>>>,
-    /// Tokens that were set aside for an owner, and when the question was written that did it, in true time.
+    /// Tokens that were set aside for an owner, and when the command that did it was written, in true time.
     aside: BTreeMap<(Grant, Vec<u8>), At>,
-    /// When the last question was written that a server granted, for each server.
+    /// For each server, when the last command that it granted was written.
     granted: BTreeMap<Held, BTreeMap<usize, Moment>>,
     /// When the first release was written, in true time.
     releases: BTreeMap<Held, At>,
-    /// What servers were told to free, and what they granted and were not told to free.
+    /// Locks that servers were told to free, and below, locks that they granted and were not told to free.
     freed: BTreeSet<(Held, usize)>,
     pub(crate) kept: BTreeSet<(Held, usize)>,
-    /// What servers granted after they were told to free it, and were not told so again.
+    /// Locks that servers granted after they were told to free them, and were not told so again.
     pub(crate) left_late: BTreeSet<(Held, usize)>,
     /// Leases that were lost, and whose locks are left to expire.
     left: BTreeSet<Held>,
-    /// The owner that took over from another, and answers for what that one had.
+    /// For each owner, the owners that took over from it, whose releases are for it too.
     successors: BTreeMap<Held, BTreeSet<Held>>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
-    /// For how many milliseconds the keys of each owner live, as it first asked for them.
+    /// For how many milliseconds each owner's keys live, by its first command.
     lives: BTreeMap<Held, Vec<u8>>,
-    /// Owners whose locks are given back from then on, in true time, and stay taken for a rest.
+    /// Owners whose locks are released from then on, in true time, and stay taken for a rest.
     resting: BTreeMap<Held, At>,
     /// The client of each owner that has waited in a queue.
     waiters: BTreeMap<Held, usize>,
 }
 
 impl History {
-    /// A client asks a server for a lock. Nothing that happens is a reason to ask it that often.
+    /// A client asks a server for a lock; asking too often breaks a promise.
     pub(crate) fn note_asked(&mut self, server: usize, client: usize, key: &[u8], at: At) {
         let times = self.times(server, client, key, at);
         let most = self.counts.entry(MOST_ASKED).or_default();
@@ -166,7 +166,7 @@ impl History {
         }
     }
 
-    /// A client gives back what an owner may have, which the server may refuse.
+    /// A client sends an owner's release, which the server may refuse.
     pub(crate) fn note_release(&mut self, server: usize, client: usize, owner: &[u8], at: At) {
         if self.times(server, client, owner, at) == RELEASED_A_SECOND_MAX {
             let owner = String::from_utf8_lossy(owner);
@@ -175,7 +175,7 @@ impl History {
         }
     }
 
-    /// How often a server was asked so in this second.
+    /// How often a server got this in this second.
     fn times(&mut self, server: usize, client: usize, what: &[u8], at: At) -> u32 {
         let (second, times) = self.asked.entry((server, client, what.into())).or_default();
         if std::mem::replace(second, at.as_secs()) != at.as_secs() {
@@ -187,14 +187,14 @@ impl History {
 }
 
 impl History {
-    /// One more than the last.
+    /// The next number.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    /// No counter may be raised above this: a second more than any server's clock has shown, or any server
-    /// has accepted, and what is set aside. A server has `counter` there now.
+    /// The largest allowed counter: a second above all servers' clocks and accepted tokens, plus the tokens set
+    /// aside. A server has `counter` now.
     pub(crate) fn token_bound(&mut self, key: &[u8], wall: u64, counter: u64) -> u64 {
         self.latest_wall = self.latest_wall.max(wall);
         let accepted = self.counters.entry(key.into()).or_default();
@@ -205,12 +205,12 @@ impl History {
 }
 
 impl Questions {
-    /// An owner asks a server for a lock; whether it has asked on another connection before.
+    /// An owner asks a server for a lock; returns whether it asked on another connection before.
     pub(crate) fn note_link(&mut self, held: Held, server: usize, link: u64) -> bool {
         *self.links.entry((held, server)).or_insert(link) != link
     }
 
-    /// A server has refused an owner, which may ask on another connection where it has nothing.
+    /// A server has refused an owner, which may ask on another connection if it has nothing there.
     pub(crate) fn note_refused(&mut self, held: Held, server: usize) {
         let at = (held, server);
         if !self.kept.contains(&at) {
@@ -226,8 +226,8 @@ impl Questions {
         self.resting.insert(held, at);
     }
 
-    /// Whether this owner's key is to live for another time than it asked for, or is given back: it stays for a rest. A rest
-    /// may be as long as what it asked for.
+    /// Whether this owner's key stays for a rest: it gets another TTL than before, or is released. A rest may be as
+    /// long as that TTL.
     pub(crate) fn is_rest(&self, held: &Held, ttl: &[u8], asked: At) -> bool {
         self.lives.get(held).is_some_and(|life| *life != ttl)
             || self.resting.get(held).is_some_and(|at| *at <= asked)
@@ -245,7 +245,7 @@ impl Questions {
         self.owners.entry(grant).or_default().insert(owner.into());
     }
 
-    /// A server sets tokens aside, behind that of a grant that was asked for then.
+    /// A server sets tokens aside, above that of a grant that was requested at `asked`.
     pub(crate) fn note_aside(&mut self, (key, token, client): Grant, owner: &[u8], asked: At) {
         for token in token + 1..=token + ASIDE {
             let grant = (key.clone(), token, client);
@@ -254,8 +254,8 @@ impl Questions {
         }
     }
 
-    /// When the owner's lease was asked for that was passed on with this token, if one was. Another owner may have had
-    /// the same token set aside where too few servers let it in.
+    /// When the lease that was passed on with this token was requested, if one was. Another owner may have had the same
+    /// token set aside if too few servers granted it the lock.
     pub(crate) fn tenure(&self, grant: Grant, owner: Vec<u8>) -> Option<At> {
         self.aside.get(&(grant, owner)).copied()
     }
@@ -265,13 +265,13 @@ impl Questions {
         self.owners.get(grant).cloned().unwrap_or_default()
     }
 
-    /// A server granted a lock, or that it lasts longer.
+    /// A server granted a lock, or extended it.
     pub(crate) fn note_grant(&mut self, held: Held, server: usize, written: Moment) {
         let last = self.granted.entry(held).or_default().entry(server).or_insert(written);
         *last = (*last).max(written);
     }
 
-    /// A server lets an owner in. Whether it had been told before that it is to free the lock.
+    /// A server grants an owner a lock; returns whether it had been told to free that before.
     pub(crate) fn note_let_in(&mut self, held: Held, server: usize) -> bool {
         let is_late = self.freed.contains(&(held.clone(), server));
         let left = if is_late { &mut self.left_late } else { &mut self.kept };
@@ -279,13 +279,13 @@ impl Questions {
         is_late
     }
 
-    /// A server has given a lock to its owner again: nobody else can have it there.
+    /// A server has repaired an owner's lock: nobody else can have it there.
     pub(crate) fn note_repaired(&mut self, held: &Held, server: usize) {
         let is_other = |other: &Held| other.0 == held.0 && other.1 != held.1;
         self.kept.retain(|(other, on)| *on != server || !is_other(other));
     }
 
-    /// A server has given a lock to another than this owner, which has nothing left there to give back.
+    /// A server has granted a lock to another owner: this one has nothing left there to release.
     pub(crate) fn note_replaced(&mut self, held: &Held, server: usize) {
         self.kept.remove(&(held.clone(), server));
     }
@@ -296,19 +296,19 @@ impl Questions {
         self.freed.insert((held, server));
     }
 
-    /// Nobody gives back what this one had.
+    /// Notes that nobody releases this grant.
     pub(crate) fn note_left(&mut self, grant: &Grant) {
         let owners = self.owners.get(grant).into_iter().flatten();
         self.left.extend(owners.map(|owner| (grant.0.clone(), owner.clone())));
     }
 
-    /// Whether that is so of a lock and an owner, or of the owner that answers for this one.
+    /// Whether nobody releases the lock of this owner, or of the owner that took over from it.
     pub(crate) fn is_left(&self, held: &Held) -> bool {
         let mut answering = self.successors.get(held).into_iter().flatten();
         self.left.contains(held) || answering.any(|successor| self.left.contains(successor))
     }
 
-    /// The first of them took over from the other.
+    /// Notes that one owner took over from another.
     pub(crate) fn note_succeeds(&mut self, successor: &Held, predecessor: Held) {
         self.successors.entry(predecessor).or_default().insert(successor.clone());
     }
@@ -318,13 +318,13 @@ impl Questions {
         *release = (*release).min(written);
     }
 
-    /// When it was first given back, in true time, as far as servers have heard.
+    /// When its first release that reached a server was written, in true time.
     pub(crate) fn released(&self, held: &Held) -> Option<At> {
         self.releases.get(held).copied()
     }
 
-    /// When the latest question was written that a lease can rest on: a quorum granted it, or what
-    /// was asked after it.
+    /// The latest time from which a lease can count: the `quorum`th latest of the times at which granted
+    /// commands were written.
     pub(crate) fn asked_by(&self, grant: &Grant, quorum: usize) -> Option<Moment> {
         let owners = self.owners.get(grant)?.iter();
         let of_owner = |owner: &Vec<u8>| {
@@ -350,7 +350,7 @@ impl History {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// All that was counted.
+    /// The number of all counted events.
     pub(crate) fn deeds(&self) -> u64 {
         self.counts.values().sum()
     }

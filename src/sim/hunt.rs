@@ -1,4 +1,4 @@
-//! Known bugs, given to the library one by one: each breaks the promise that it is about.
+//! Known bugs, given to the library one by one: each breaks its promise.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use super::tests::{number, on_all_cores, show};
 use super::world::lock;
 use crate::policy::mutants::{self, Mutant};
 
-/// The checks of holders of what they do not hold.
+/// The checks for holders without a lease.
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 const TWO_HOLDERS: &[&str] = &["two holders", "writer beside another", "too many permits"];
 
-/// Each bug; which checks are about it, as another check alone does not count; and in which seed one noticed it last, which is
-/// tried first.
+/// Each bug; the checks that have to notice it, because others do not count; and the seed in which one noticed it
+/// last, which is tried first.
 const KNOWN: [(Mutant, &[&str], u64); 61] = [
     (Mutant::ValidityFromTheReply, &["deadline"], 0),
     (Mutant::NoDrift, &["deadline"], 0),
@@ -81,11 +81,11 @@ const KNOWN: [(Mutant, &[&str], u64); 61] = [
     (Mutant::ReignNeverLapses, TWO_HOLDERS, 1),
 ];
 
-/// Those that show where one primary fails over.
+/// The bugs that show when a single primary fails over.
 const OF_FAILOVERS: [Mutant; 3] =
     [Mutant::GrantsAtOnceAfterAFailover, Mutant::RunAloneIsTheReign, Mutant::ReignNeverLapses];
 
-/// Which checks notice a bug in the first seed in which one does that is about it, and that seed. Without the bug, it is quiet.
+/// The first seed in which one of a bug's checks notices it, and all checks that do. Without the bug, they are quiet.
 fn hunt((mutant, about, known): (Mutant, &[&str], u64), seeds_max: usize) -> Option<(String, u64)> {
     let about_failovers = OF_FAILOVERS.contains(&mutant);
     let attempt = |seed, mutant| {
@@ -111,7 +111,7 @@ fn plan(about_failovers: bool, seed: u64) -> Plan {
     if about_failovers { Plan::of_failovers(seed) } else { Plan::new(seed, false) }
 }
 
-/// Whether the bug can show in such a run, as somebody does in that what the bug is in.
+/// Whether the bug can show in such a run, because its code is used there.
 fn may_matter(mutant: Mutant, plan: &Plan) -> bool {
     match mutant {
         // Limits are kept on one server, and its clock has to be set back.
@@ -135,7 +135,7 @@ fn may_matter(mutant: Mutant, plan: &Plan) -> bool {
     }
 }
 
-/// Every known bug is noticed by a check that is about it. It takes a while: `scripts/mutants.sh` asks for it.
+/// One of its checks notices every known bug. This takes a while: `scripts/mutants.sh` runs it.
 #[test]
 #[ignore = "minutes: scripts/mutants.sh"]
 #[expect(clippy::print_stdout, reason = "the table is what it is for")]

@@ -1,4 +1,4 @@
-//! The party that does harm, within the budget.
+//! Injects faults, within the budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use super::prng::Prng;
 use super::world::{World, lock};
 use crate::clock::simulated::{Client, elapsed};
 
-/// After servers were asked this often, a run is harmed no more. Each new connection is sent all releases that are
-/// owed: they are many where each connection is soon harmed, and a lease lasts for minutes.
+/// After this many commands, a run gets no more faults. Each new connection carries all releases that are owed:
+/// many, if each connection is soon harmed, and a lease lasts for minutes.
 const DEEDS_MAX: u64 = 100_000;
 
-/// How long a server is a replica at the least: a right to draw that was used before lapses meanwhile, and its
-/// clock goes on past the tokens of all that it has granted (docs/guarantees.md).
+/// Minimum time that a server is a replica: a reign that was learned before lapses meanwhile, and its clock goes on
+/// past all tokens that it has granted (docs/guarantees.md).
 const DEMOTED_MIN: Duration = Duration::from_secs(2);
 
-/// What sets one server back, by draws of its own.
+/// The faults that set a server back, drawn apart from all others.
 pub(crate) struct Setbacks {
     faults: Vec<Fault>,
     prng: Prng,
     server: usize,
-    /// None begins before.
+    /// When the next one may begin.
     next_at: At,
 }
 
@@ -35,7 +35,7 @@ impl Setbacks {
         Self { faults: plan.setbacks(), prng, server, next_at: At::ZERO }
     }
 
-    /// What comes now, if anything does; at other moments what the server has is kept.
+    /// The fault that comes now, if any; at other moments the server's state is saved.
     fn next(&mut self, world: &World) -> Option<Fault> {
         let mut server = world.server(self.server);
         if self.faults.is_empty() || server.is_down() || server.is_replica() {
@@ -130,7 +130,7 @@ impl Injector {
                     world.server(server).is_busy = false;
                 });
             }
-            // One server alone may lose counters, which its clock makes up for, and no locks.
+            // A single server may lose counters, which its clock makes up for, and no locks.
             Fault::Evict if self.world.plan.servers == 1 || self.may_lose(server) => {
                 let number = self
                     .prng
@@ -165,7 +165,7 @@ impl Injector {
         let Some(fault) = self.setbacks.next(&self.world) else { return };
         let (server, ttl) = (self.setbacks.server, self.world.plan.longest_ttl);
         let most = u64::try_from(ttl.as_millis()).expect("it is short");
-        // Mostly short, so that some client has nothing to ask a server meanwhile.
+        // Mostly short, so that some client sends nothing to the server meanwhile.
         let most = if self.setbacks.prng.percent(30) { most / 4 } else { most / 50 };
         let length = self.setbacks.prng.millis(0..most + 1);
         let is_demotion = fault == Fault::Demotion;

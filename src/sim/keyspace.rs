@@ -1,5 +1,4 @@
-//! What a server stores, and the commands that scripts and clients use on it, as Redis 7.0 has
-//! them.
+//! The data of a server, and the commands of scripts and clients on it, as in Redis 7.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +18,14 @@ enum Value {
     Hash(BTreeMap<Bytes, Bytes>),
     /// A sorted set's members with their scores.
     Sorted(BTreeMap<Bytes, i64>),
-    /// Anything that is no string; its length.
+    /// A list, by its length: for a value that is no string.
     List(i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     value: Value,
-    /// By the server's wall clock, in milliseconds.
+    /// When the key expires, by the server's wall clock in milliseconds.
     expires_at: Option<i64>,
 }
 
@@ -45,12 +44,12 @@ pub(crate) struct Keyspace {
     /// The server's wall clock; it stands still while a command runs.
     now_micros: i64,
     touched: Vec<Touch>,
-    /// The connections that hear each channel.
+    /// The connections that subscribe to each channel.
     channels: BTreeMap<Bytes, BTreeSet<u64>>,
     published: Vec<(u64, Bytes, Bytes)>,
-    /// The run of its server, by the server's number, and how often that was promoted.
+    /// The server's number, its run, and the number of its promotions.
     pub(super) identity: (usize, u64, u64),
-    /// It refuses to be written to.
+    /// The server refuses writes.
     #[cfg(test)]
     pub(super) is_replica: bool,
 }
@@ -60,7 +59,7 @@ mod sorted;
 
 type Reply = Result<Frame, String>;
 
-/// As a server with this number shows it.
+/// The id of this server's run.
 pub(super) fn run_id(server: usize, run: u64) -> String {
     format!("{run:038x}{server:02x}")
 }
@@ -70,7 +69,7 @@ impl Keyspace {
         self.now_micros = micros;
     }
 
-    /// What was touched since the last call.
+    /// The keys touched since the last call.
     pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
         std::mem::take(&mut self.touched)
     }
@@ -89,13 +88,13 @@ impl Keyspace {
         }
     }
 
-    /// Whether there is anything under a key, without touching it.
+    /// Whether a key exists, without touching it.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
         let now = self.now_ms();
         self.entries.get(key).is_some_and(|entry| entry.expires_at.is_none_or(|at| now <= at))
     }
 
-    /// Deletes whatever has expired.
+    /// Deletes all expired keys.
     pub(crate) fn expire_all(&mut self) {
         let now = self.now_ms();
         let is_over = |entry: &Entry| entry.expires_at.is_some_and(|at| now > at);
@@ -105,7 +104,7 @@ impl Keyspace {
         }
     }
 
-    /// How long a key still lasts, if it ends.
+    /// A key's remaining time in milliseconds, if it has an end.
     pub(crate) fn ends_in_ms(&self, key: &[u8]) -> Option<u64> {
         let at = self.entries.get(key)?.expires_at?;
         Some(u64::try_from(at - self.now_ms()).unwrap_or(0))
@@ -179,7 +178,7 @@ impl Keyspace {
         reply.unwrap_or_else(|text| error(&text))
     }
 
-    /// What scripts may know of the server.
+    /// The INFO of the server for scripts.
     fn info(&self, section: &[u8]) -> String {
         let (number, run, promoted) = self.identity;
         #[cfg(test)]
@@ -195,7 +194,7 @@ impl Keyspace {
         }
     }
 
-    /// Has the keys of another moment in the place of all that it has; subscriptions stay.
+    /// Replaces all keys by those of another moment; subscriptions stay.
     #[cfg(test)]
     pub(super) fn take_over(&mut self, older: &Self) {
         self.entries.clone_from(&older.entries);
@@ -210,7 +209,7 @@ impl Keyspace {
         self.touched.push(Touch::Changed(key.clone()));
     }
 
-    /// The entry if it has not expired; one that has is deleted by this look.
+    /// The entry, if it has not expired; an expired one is deleted.
     fn live(&mut self, key: &Bytes) -> Option<&Entry> {
         let now = self.now_ms();
         let entry = self.entries.get(key)?;
@@ -236,7 +235,7 @@ impl Keyspace {
         }
     }
 
-    /// From the one byte to the other, which counts too; both count from the front.
+    /// The bytes from one index to another, inclusive; both count from the front.
     fn range(&mut self, key: &Bytes, from: &Bytes, to: &Bytes) -> Reply {
         let [from, to] = [from, to].map(|at| integer(at).and_then(|at| usize::try_from(at).ok()));
         let [Some(from), Some(to)] = [from, to] else {
@@ -317,7 +316,7 @@ impl Keyspace {
             }
         }
         let old = if gives_old {
-            // Reading for SET is no reading for tracking.
+            // Client tracking does not count the read of SET.
             match self.live(key).map(|entry| &entry.value) {
                 None => Some(Frame::Null),
                 Some(Value::Text(text)) => Some(Frame::Bulk(text.clone())),

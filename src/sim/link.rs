@@ -1,7 +1,7 @@
-//! One connection of a client to a server, and what is on its way in both directions.
+//! One connection of a client to a server, and the bytes under way in both directions.
 //!
-//! A client to which replies came out of place has to end the connection, since no reply on it can be
-//! told from another's (safety rule 13).
+//! A client that gets replies out of place has to end the connection, because no reply on it can be
+//! matched to its command (safety rule 13).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +24,12 @@ use crate::clock;
 use crate::clock::simulated::{Client, elapsed};
 use crate::net::transport::simulated::{Inbox, ReadHalf, Wire, WriteHalf};
 
-/// A connection that gets no reply to what waits ends after two timeouts, by a timer that goes off
-/// eight times in each; and then come the ticks of that timer, and the time that a message takes.
+/// A connection without a reply to a waiting command ends after two timeouts, by a timer that goes off
+/// eight times in each; the rest is for that timer's ticks and a message's time.
 const TIMEOUTS_UNTIL_ENDED: u32 = 3;
-/// All that can be done at once is done by then.
+/// Everything that is done at once is done after this.
 const TICK: Duration = Duration::from_millis(1);
-/// Where only pushes come, this many come in the time of one command.
+/// If only pushes come, this many come within one command's timeout.
 const PUSHES_PER_TIMEOUT: u32 = 3;
 
 /// Bytes on their way to a server.
@@ -43,7 +43,7 @@ struct Sent {
 struct Told {
     arrives: At,
     bytes: Bytes,
-    /// They show that replies before them are out of place.
+    /// The bytes show that replies before them are out of place.
     is_proof_of_harm: bool,
 }
 
@@ -55,9 +55,9 @@ pub(crate) struct Link {
     run: u64,
     world: Arc<World>,
     inbox: Arc<Inbox>,
-    /// Nothing is delivered to the client any more.
+    /// Nothing more is delivered to the client.
     is_cut: AtomicBool,
-    /// What is still under way to the server is lost.
+    /// Bytes still under way to the server are lost.
     is_void: AtomicBool,
     last_arrival: Mutex<At>,
     last_delivery: Mutex<At>,
@@ -66,7 +66,7 @@ pub(crate) struct Link {
     to_client: UnboundedSender<Told>,
 }
 
-/// Carries out what comes, one after the other.
+/// Carries out the commands that arrive, one after the other.
 async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
     let mut decoder = Decoder::new(Limits::default());
     let mut buffer = BytesMut::new();
@@ -104,7 +104,7 @@ async fn deliver(link: Weak<Link>, mut replies: UnboundedReceiver<Told>) {
     let mut next = replies.recv().await;
     while let Some(Told { arrives, bytes, mut is_proof_of_harm }) = next {
         sleep(arrives.saturating_sub(elapsed())).await;
-        // What arrives at one time is read at one time.
+        // Bytes that arrive at one time are read at one time.
         let mut bytes = BytesMut::from(bytes);
         next = replies.try_recv().ok();
         while let Some(more) = next.take_if(|more| more.arrives <= elapsed()) {
@@ -116,7 +116,7 @@ async fn deliver(link: Weak<Link>, mut replies: UnboundedReceiver<Told>) {
         if link.is_cut() {
             return;
         }
-        // In two pieces now and then, however it falls.
+        // Sometimes in two pieces, cut anywhere.
         let half = if link.world.prng().percent(10) { bytes.len() / 2 } else { 0 };
         link.inbox.put(&bytes[..half]);
         tokio::task::yield_now().await;
@@ -175,11 +175,11 @@ impl Link {
         (ReadHalf(inbox), WriteHalf(link))
     }
 
-    /// Sends a reply on its way, and does it the harm that is wanted.
+    /// Sends a reply, with the planned fault.
     fn answer(self: &Arc<Self>, reply: &Frame) {
         let Some(harm) = self.harm.take(&self.world, reply) else { return self.send(reply) };
         if harm == Fault::Twice {
-            // The first of the two is in its place.
+            // The first of two equal replies is in its place.
             self.send(reply);
         }
         if self.harm.begin() {
@@ -205,7 +205,7 @@ impl Link {
         self.world.history().count(what);
     }
 
-    /// What has come shows that replies are out of place: the connection ends before more is read.
+    /// After bytes that show that replies are out of place, the connection has to end before more is read.
     async fn expect_end_now(&self) {
         sleep(TICK).await;
         if !self.is_cut() && !self.world.plan.has(Fault::Pause) {
@@ -215,7 +215,7 @@ impl Link {
     }
 }
 
-/// Tells a client that locks have changed, again and again, of which some have.
+/// Pushes again and again that locks have changed; some have.
 async fn push_until_the_end(link: Weak<Link>) {
     while let Some(link) = link.upgrade().filter(|link| !link.is_cut()) {
         let name = link.world.prng().index(link.world.plan.names);
@@ -227,14 +227,14 @@ async fn push_until_the_end(link: Weak<Link>) {
     }
 }
 
-/// A connection that was harmed just now is not kept for long.
+/// A harmed connection has to end soon.
 async fn expect_end(link: Weak<Link>) {
     let Some(harmed) = link.upgrade() else { return };
     let most = command_timeout(&harmed.world.plan) * TIMEOUTS_UNTIL_ENDED;
     let arrives = *lock(&harmed.last_delivery);
     drop(harmed);
     sleep(arrives.saturating_sub(elapsed()) + most + CONNECT_TIMEOUT).await;
-    // A client that stands still cannot end it.
+    // A client that stands still cannot end the connection.
     let is_kept = |link: &Arc<Link>| !link.is_cut() && !link.world.plan.has(Fault::Pause);
     if let Some(link) = link.upgrade().filter(is_kept) {
         let text =
@@ -276,7 +276,7 @@ impl Line for Link {
         *last = at.max(*last);
         let is_proof_of_harm = self.harm.is_shown_by(frame);
         let told = Told { arrives: *last, bytes: bytes.freeze(), is_proof_of_harm };
-        // Nobody is there to hear it once the connection has ended.
+        // Once the connection has ended, nobody receives.
         let _ = self.to_client.send(told);
     }
 }

@@ -16,7 +16,7 @@ use super::bugs;
 use super::keyspace::{Keyspace, error};
 use crate::sha1;
 
-/// What Redis gives scripts, as far as ours use it; errors are tables, as in its `script_lua.c`.
+/// The functions that Redis gives scripts, as far as ours use them; errors are tables, as in its `script_lua.c`.
 const PRELUDE: &str = r#"
 local ask = ...
 local function call(...)
@@ -55,7 +55,7 @@ end
 return run, scope
 "#;
 
-/// What stays in use is a few scripts: what they leave behind is collected once it is this many percent of that.
+/// Garbage is collected once memory has grown to this many percent of what is in use, which is a few scripts.
 const GARBAGE_PERCENT: std::ffi::c_int = 1000;
 
 struct Engine {
@@ -63,7 +63,7 @@ struct Engine {
     run: Function,
     /// The globals of scripts.
     scope: Table,
-    /// By digest, and with which bug.
+    /// Compiled scripts, by digest and bug.
     compiled: RefCell<HashMap<(Bytes, bugs::Bug), Function>>,
     keyspace: Rc<RefCell<Keyspace>>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Script {
     pub(crate) digest: Bytes,
 }
 
-/// What scripts are told apart by is mostly their length.
+/// A script's text; scripts differ mostly in length already.
 #[derive(PartialEq, Eq)]
 struct Text(Bytes);
 
@@ -94,17 +94,17 @@ impl Hash for Text {
 }
 
 thread_local! {
-    /// All scripts that any server of this thread was given: each connection loads them again.
+    /// All scripts that any server of this thread got: each connection loads them again.
     static SCRIPTS: RefCell<HashMap<Text, Script>> = RefCell::default();
 }
 
-/// The script that has this text.
+/// The script with this text.
 pub(crate) fn script(text: Bytes) -> Script {
     let text = Text(text);
     SCRIPTS.with_borrow_mut(|all| match all.get(&text) {
         Some(script) => script.clone(),
         None => {
-            // A copy, so that no buffer of a connection is kept for its sake.
+            // A copy, so that it keeps no buffer of a connection.
             let text = Bytes::copy_from_slice(&text.0);
             let digest = Bytes::from(sha1::digest(&text).to_vec());
             let script = Script { text: text.clone(), digest };
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     fn list(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        // Text is put into the list as it is, without a handle.
+        // Text is put into the list directly, without a handle.
         let words = words.iter().map(|word| match std::str::from_utf8(word) {
             Ok(text) => Ok(Either::Left(text)),
             Err(_) => self.lua.create_string(word).map(Either::Right),
@@ -188,7 +188,7 @@ impl Engine {
     }
 }
 
-/// A word of a command as a script gives it, with numbers as in Redis; none of anything else.
+/// A word of a script's command, with numbers formatted as by Redis; none for other types.
 fn spelled(lua: &Lua, word: &Value) -> mlua::Result<Option<Bytes>> {
     Ok(match word {
         Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),
@@ -203,7 +203,7 @@ fn spelled(lua: &Lua, word: &Value) -> mlua::Result<Option<Bytes>> {
     })
 }
 
-/// As scripts see a reply: nil is false.
+/// A reply as scripts see it: nil is false.
 fn to_lua(lua: &Lua, reply: &Frame) -> mlua::Result<Value> {
     Ok(match reply {
         Frame::Integer(number) =>
@@ -228,7 +228,7 @@ fn of_one_field(lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
-/// As clients see what a script returns: numbers lose their fraction, a list ends at its first nil.
+/// A script's result as clients see it: numbers lose their fraction, a list ends at its first nil.
 fn to_frame(value: &Value) -> mlua::Result<Frame> {
     let text = |text: &mlua::String| Bytes::copy_from_slice(&text.as_bytes());
     Ok(match value {

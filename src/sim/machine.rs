@@ -53,7 +53,7 @@ fn random() -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A number below this.
+/// A number below `limit`.
 fn below(limit: usize) -> usize {
     usize::try_from(random() % limit as u64).expect("it is small")
 }
@@ -87,7 +87,7 @@ fn settings(servers: usize) -> Settings {
     }
 }
 
-/// Bytes under way, and when they arrive.
+/// Bytes under way, each with its time of arrival.
 type Way = VecDeque<(u64, Bytes)>;
 
 struct Wire {
@@ -97,11 +97,11 @@ struct Wire {
     decoder: Decoder,
     at_server: BytesMut,
     at_client: BytesMut,
-    /// While it is under way.
+    /// The handshake, while it is under way.
     handshake: Option<Handshake>,
-    /// Nothing is carried before: neither way.
+    /// Until when no bytes are carried, in either direction.
     held_until: u64,
-    /// Commands that the server has run.
+    /// The number of commands that the server has run.
     run: usize,
 }
 
@@ -109,11 +109,11 @@ pub(super) struct Client {
     pub(super) machine: Machine,
     wires: Vec<Option<Wire>>,
     leases: Vec<Use>,
-    /// The process stands still.
+    /// Whether the process stands still.
     pub(super) is_paused: bool,
 }
 
-/// A lease as its user knows it.
+/// A lease, as known to its user.
 struct Use {
     id: LeaseId,
     is_granted: bool,
@@ -123,22 +123,22 @@ struct Use {
 pub(super) struct World {
     pub(super) servers: Vec<Server>,
     pub(super) clients: Vec<Client>,
-    /// Connections that nobody reads any more.
+    /// Connections that their clients no longer read.
     cut: Vec<(usize, Wire)>,
     links: u64,
     latency: u64,
     last_token: u64,
     granted: usize,
     released: usize,
-    /// Processes that have been shut down, and are not replaced yet.
+    /// The number of processes that have been shut down, and are not replaced yet.
     ended: usize,
     /// Why machines closed connections.
     faults: Vec<Fault>,
-    /// When a server last forgot all that it knew.
+    /// When a server last lost its memory.
     forgot_at: Option<Moment>,
-    /// Of each hundred pushes, how many are lost, come late, and come twice.
+    /// Percentage of pushes that are lost, come late, and come twice, each.
     harmed: u64,
-    /// Pushes that come later than replies behind them: when, to which connection.
+    /// Pushes that come later than replies after them, each with its time and connection.
     late: Vec<(u64, u64, Bytes)>,
 }
 
@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// One step of time: everything that can happen until then does.
+    /// One step of time, with all its events.
     fn step(&mut self) {
         NOW_MICROS.set(NOW_MICROS.get() + 100);
         for client in 0..self.clients.len() {
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Does what a driver does.
+    /// Does a driver's work.
     fn drive(&mut self, client: usize) {
         let Client { machine, wires, .. } = &mut self.clients[client];
         let mut dials = Vec::new();
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// What a server tells without a question.
+    /// Delivers a server's pushes.
     fn tell(&mut self, told: Vec<Told>) {
         for (link, frame) in told {
             let mut out = BytesMut::new();
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// A push comes to the connection, behind what is on the way there.
+    /// A push goes to the connection, behind the bytes under way.
     fn push(&mut self, link: u64, bytes: &Bytes) {
         let wires = self.clients.iter_mut().flat_map(|client| client.wires.iter_mut().flatten());
         for wire in wires.filter(|wire| wire.session.link == link) {
@@ -331,10 +331,10 @@ impl World {
         }
     }
 
-    /// A connection ends; what is under way to the server arrives.
+    /// A connection ends; bytes under way to the server still arrive.
     fn cut(&mut self, client: usize, server: usize) {
         if let Some(mut wire) = self.clients[client].wires[server].take() {
-            // Some of that late, and after the next connection's first commands.
+            // Some of them late, after the next connection's first commands.
             if percent(50) {
                 let late = random() % 400_000;
                 wire.to_server.iter_mut().for_each(|(at, _)| *at += late);
@@ -388,12 +388,12 @@ impl World {
         }
     }
 
-    /// Commands of a client that servers have run.
+    /// The number of a client's commands that servers have run.
     fn asked(&self, client: usize) -> usize {
         self.clients[client].wires.iter().flatten().map(|wire| wire.run).sum()
     }
 
-    /// Whether somebody that lives is in a queue.
+    /// Whether a living waiter is in a queue.
     fn is_waited_for(&mut self) -> bool {
         self.servers.iter_mut().any(|server| server.next_waiter(b"a").is_some())
     }
@@ -423,7 +423,7 @@ pub(super) fn now() -> Moment {
     Moment::from_nanos((NOW_MICROS.get() + 1_000_000) * 1000)
 }
 
-/// What is said with the bug of a release that compares nothing.
+/// The words of a command, with the bug of a release that compares nothing if that is on.
 fn said(mut words: Vec<Bytes>) -> Vec<Bytes> {
     let is_release = words.len() == 7 && words[0] == "SET" && words[5] == "PXAT";
     if is_release && Mutant::ReleasedWhoeverHasIt.is_on() {
@@ -516,8 +516,8 @@ fn those_that_wait_have_the_lock_one_after_the_other() {
     }
 }
 
-/// One process holds the lock, and another waits in its queue behind some that have died: the release hands the lock
-/// over, and the waiter asks nothing. Over several servers, the push says whose turn it is to ask all.
+/// One process holds the lock, and another waits in its queue behind dead ones: the release hands the lock over, and
+/// the waiter sends no command. Over several servers, the push is the waiter's turn to ask all.
 fn hand_over(servers: usize, kind: &'static Kind, dead: i64) {
     let mut world = World::new(servers, 2, 4);
     world.run_until("links", |world| {
@@ -525,7 +525,7 @@ fn hand_over(servers: usize, kind: &'static Kind, dead: i64) {
     });
     let first = world.ask(0, kind, Wait::Never);
     world.run_until("a grant", |world| world.is_granted(0, first));
-    // Of several servers, one that was not needed for the refusal gets the script back in the owner's turn.
+    // Of several servers, one that was not needed for the refusal gets the script again in the owner's turn.
     if servers == 1 {
         world.servers[0].flush_scripts();
     }
@@ -555,13 +555,13 @@ fn a_waiter_of_another_process_is_handed_the_lock_without_a_question() {
         hand_over(1, kind, 0);
         hand_over(3, kind, 0);
     }
-    // A request that comes to the bound of a script's work asks again at once.
+    // A request that reaches the bound of a script's work asks again at once.
     for dead in [1, 20, 700] {
         hand_over(1, &FENCED, dead);
     }
 }
 
-/// The second of three leaves the queue, and then the first gives the lock back: the third has it without a question.
+/// The second of three leaves the queue, and then the first releases the lock: the third gets it without a command.
 fn leave() {
     let mut world = World::new(1, 3, 5);
     world.run_until("links", |world| {

@@ -1,8 +1,8 @@
-//! What clients with a known bug do beside the library, ask of it, or hear from it.
+//! Clients with a known bug around the library: in their commands, requests or replies.
 //!
-//! A bug of a decision is put into the decision (`policy/mutants`). Here are those that show on the
-//! wire: a command that goes out beside those of the library, or another way; a reply that is
-//! believed though it says something else.
+//! A bug of a decision is put into the decision (`policy/mutants`). Here are bugs on the wire: a
+//! command that is sent beside the library's, or in another way; a reply that is replaced by
+//! another.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -25,11 +25,11 @@ use crate::policy::Loss;
 use crate::policy::mutants::Mutant;
 use crate::scripts;
 
-/// The counter's idle expiry, as the scripts have it.
+/// The counter's idle expiry in milliseconds, as in the scripts.
 const IDLE_MS: &[u8] = b"604800000";
 /// How long after a release the last renewal is sent again.
 const RENEWED_AFTER: Duration = Duration::from_millis(300);
-/// The length of the id that an owner's value begins with, in hexadecimal digits.
+/// The length of the id at the beginning of an owner's value, in hexadecimal digits.
 const ID: usize = 32;
 /// A call's verb, and the script or its digest, which looks like an id.
 const WORDS: usize = 2;
@@ -38,10 +38,10 @@ thread_local! {
     static SEEN: RefCell<Seen> = RefCell::default();
 }
 
-/// What was seen on the wire in this thread's simulation; the owners are ids.
+/// The traffic seen in this thread's simulation; owners are ids.
 #[derive(Default)]
 struct Seen {
-    /// When the last grant to an owner comes from a server.
+    /// When the last grant of a server to an owner arrives.
     heard: HashMap<(usize, Bytes), At>,
     /// The last renewal of an owner at a server.
     renewed: HashMap<(usize, Bytes), Vec<Bytes>>,
@@ -54,17 +54,17 @@ pub(super) fn begin() {
     SEEN.take();
 }
 
-/// The lock-delay that is asked for where it is to be `delay`.
+/// The lock-delay to request for `delay`.
 pub(super) fn asked(delay: Duration) -> Duration {
     if Mutant::LockDelayIsForgotten.is_on() { Duration::ZERO } else { delay }
 }
 
-/// The time to hold a lock at least that is asked for where it is to be `rest`.
+/// The minimum hold time to request for `rest`.
 pub(super) fn kept(rest: Duration) -> Duration {
     if Mutant::RestIsForgotten.is_on() { Duration::ZERO } else { rest }
 }
 
-/// Waits for a loss, or for a server to tell of it.
+/// Waits for a loss, or for a server's report of it.
 pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Loss {
     let loss = lost.await;
     if Mutant::LossWaitsForTheServer.is_on() {
@@ -73,7 +73,7 @@ pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Lo
     loss
 }
 
-/// Has a reader become the writer.
+/// Makes a reader the writer.
 pub(super) async fn upgrade(guard: &mut Guard) -> Result<(), Error> {
     loop {
         match guard.upgrade().await {
@@ -85,7 +85,7 @@ pub(super) async fn upgrade(guard: &mut Guard) -> Result<(), Error> {
     }
 }
 
-/// A lease was lost whose lock is to stay taken: gives it back anyway.
+/// Releases the lock of a lost lease, although it has to stay taken.
 pub(super) fn give_back_lost(world: &World, grant: &Grant) {
     if !Mutant::LostGuardEndsTheDelay.is_on() {
         return;
@@ -102,7 +102,7 @@ pub(super) fn give_back_lost(world: &World, grant: &Grant) {
     }
 }
 
-/// The id of the owner that a script is called for, and whether it gives back.
+/// The owner's id in a call of a script that releases.
 fn release_of(words: &[Bytes]) -> Option<Bytes> {
     let leave = words.iter().position(|word| matches!(&word[..], b"" | b"single" | b"leave"))?;
     let is_script = words.first().is_some_and(|verb| verb.starts_with(b"EVAL"));
@@ -114,7 +114,7 @@ fn id_in(word: &Bytes) -> Option<Bytes> {
     id.iter().all(u8::is_ascii_hexdigit).then(|| word.slice(..ID))
 }
 
-/// What a client writes is on its way: a release overtakes all that was written before it.
+/// A client has written: a release overtakes everything written before it.
 pub(super) fn note_written(world: &Arc<World>, asked: Asked, bytes: &[u8]) {
     if !Mutant::ReleasedOverAnotherConnection.is_on() {
         return;
@@ -128,7 +128,7 @@ pub(super) fn note_written(world: &Arc<World>, asked: Asked, bytes: &[u8]) {
     }
 }
 
-/// What a server is to be told in the place of `words`.
+/// The words that a server gets in the place of `words`.
 pub(super) fn told(asked: Asked, words: Vec<Bytes>) -> Vec<Bytes> {
     if !Mutant::ReleasedOnlyWhereGranted.is_on() {
         return words;
@@ -138,20 +138,20 @@ pub(super) fn told(asked: Asked, words: Vec<Bytes>) -> Vec<Bytes> {
     if heard.is_some_and(|heard| heard <= asked.stamp.at) {
         return words;
     }
-    // Nobody's: the server finds nothing to release.
+    // Of no owner: the server finds nothing to release.
     let nobody =
         |word: Bytes| if word.starts_with(&owner) { Bytes::from(vec![b'-'; ID]) } else { word };
     words.into_iter().map(nobody).collect()
 }
 
-/// A command was carried out; what its client is told in the place of `reply`.
+/// A command was carried out; returns the client's reply in the place of `reply`.
 pub(super) fn replied(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: Frame) -> Frame {
     write_back(world, asked, words, &reply);
     renew_released(world, asked, words);
     SEEN.with_borrow_mut(|seen| seen.note(asked, words, reply))
 }
 
-/// The reply to a command comes to its client at `at`.
+/// The reply to a command reaches its client at `at`.
 pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
     if !Mutant::ReleasedOnlyWhereGranted.is_on() {
         return;
@@ -161,7 +161,7 @@ pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
     }
 }
 
-/// What a client is told in the place of `frame`: a push is taken for a reply, or for one to the client's
+/// The frame that a client gets in the place of `frame`: a push is taken for a reply, or for one to the client's
 /// last waiter.
 pub(super) fn pushed(client: usize, frame: &Frame) -> Cow<'_, Frame> {
     let Frame::Push(words) = frame else { return Cow::Borrowed(frame) };
@@ -221,7 +221,7 @@ fn renew_released(world: &Arc<World>, asked: Asked, words: &[Bytes]) {
     });
 }
 
-/// Sets the counter to the token that was granted just now, some time later, whichever owner has the lock by
+/// Sets the counter to the token that was just granted, some time later, whichever owner has the lock by
 /// then.
 fn write_back(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: &Frame) {
     if !Mutant::MaximumWrittenBackUnowned.is_on() {

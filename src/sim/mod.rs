@@ -7,8 +7,8 @@
 //! sockets in memory (`world`), each with clocks of its own (`clock::simulated`).
 //!
 //! A run (`run`) is decided by its seed (`plan`): clients take locks and work under them (`actor`),
-//! servers, network and clocks fail (`injector`), and what happened is judged (`checks`, and
-//! `witness` for what shows at the servers).
+//! servers, network and clocks fail (`injector`), and the history is judged (`checks`, and
+//! `witness` at the servers).
 
 #[cfg(test)]
 mod actor;

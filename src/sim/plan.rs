@@ -1,24 +1,24 @@
-//! What one run is like: decided whole by its seed.
+//! The plan of one run, decided by its seed alone.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::prng::Prng;
 
-/// What may go wrong. Each run has some of it switched off, so that what remains has room.
+/// The faults. Each run has some of them switched off, so that the others have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Messages take long now and then.
     Delay,
     /// A connection ends.
     Cut,
-    /// What was sent on a connection that has ended is carried out anyway, later.
+    /// Commands sent on a connection that has ended are carried out anyway, later.
     Ghost,
     /// Nothing gets through between a client and a server for a while.
     Partition,
-    /// A server restarts and remembers.
+    /// A server restarts with its memory.
     Restart,
-    /// A server restarts and has forgotten all.
+    /// A server restarts without its memory.
     Forget,
     /// A server stands still for a while.
     Freeze,
@@ -38,31 +38,31 @@ pub(crate) enum Fault {
     Drift,
     /// A server that restarts is down for a while.
     Outage,
-    /// A process of a client's starts again, and knows nothing of servers.
+    /// A client's process restarts, without knowledge of servers.
     Newcomer,
-    /// A server refuses scripts for a while, as it does while one of them keeps it busy.
+    /// A server refuses scripts for a while, as while one of them keeps it busy.
     Refuse,
     /// A reply is lost on its way.
     Lost,
-    /// A reply comes that answers nothing.
+    /// A reply to no command comes.
     Stray,
     /// A reply comes twice.
     Twice,
     /// From some reply on only pushes come on a connection.
     OnlyPushes,
-    /// Any number of processes die that waited, ahead of all others; and somebody writes into a queue.
+    /// Any number of waiting processes die, ahead of all others; and another program writes into a queue.
     DeadWaiters,
-    /// A user that may read a queue and publish tells a waiter that the lock is its.
+    /// A user that may read a queue and publish forges a push to a waiter.
     Forgery,
-    /// A server restarts with what it had some time before.
+    /// A server restarts with an earlier state.
     Snapshot,
     /// A server becomes a replica, takes over an older state or an empty one, and is promoted again, while its
     /// connections stay.
     Demotion,
 }
 
-/// Those that set a server back to an earlier state. They are drawn apart from all else, so that a seed without
-/// them is what it was before there were any.
+/// The faults that set a server back to an earlier state. They are drawn apart from all others, so that a seed without
+/// them gives the same run as before they existed.
 const SETBACKS: [Fault; 2] = [Fault::Snapshot, Fault::Demotion];
 const SETBACK_PERCENT: u64 = 25;
 const OF_CLOCKS: [Fault; 4] =
@@ -96,7 +96,7 @@ pub(crate) struct Plan {
     /// No lease has a longer TTL.
     pub(crate) longest_ttl: Duration,
     pub(crate) length: Duration,
-    /// A message takes up to this long when nothing is wrong.
+    /// Maximum time of a message without faults.
     pub(crate) latency: Duration,
     pub(crate) faults: Vec<Fault>,
     /// One more lock is taken without tokens, by plain commands.
@@ -115,9 +115,9 @@ pub(crate) struct Plan {
     pub(crate) has_shares: bool,
     /// Clients also run jobs, carry out requests, take tokens, and meet at latches, barriers and elections.
     pub(crate) has_family: bool,
-    /// All ask for the same TTL, so that a lease may go from hand to hand within a client.
+    /// All requests have the same TTL, so that a lease may be passed on within a client.
     pub(crate) has_one_ttl: bool,
-    /// After a failover nothing new is granted until what may have been forgotten has ended.
+    /// After a failover nothing new is granted until all leases that may be lost have ended.
     pub(crate) has_grace: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
@@ -155,7 +155,7 @@ impl Plan {
             has_grace: false,
             is_beyond,
         };
-        // Last, so that what was decided before them stays as it was when a seed found something.
+        // Last, so that earlier decisions stay as they were when a seed found something.
         let more = [
             Fault::Outage,
             Fault::Newcomer,
@@ -191,7 +191,7 @@ impl Plan {
             self.faults.retain(|fault| !OF_CLOCKS.contains(fault));
         }
         self.faults.extend(SETBACKS.into_iter().filter(|_| prng.percent(60)));
-        // A right to draw tokens is used where a lock is free and its name is known.
+        // Few names, and one task, so that a client often takes a free lock whose name it knows.
         if prng.percent(60) {
             (self.names, self.tasks) = (3, 1);
             (self.has_shares, self.has_family) = (false, false);
@@ -216,13 +216,13 @@ impl Plan {
         SETBACKS.into_iter().filter(|fault| self.has(*fault)).collect()
     }
 
-    /// Whether what one holds may be granted to another.
+    /// Whether a held lock may be granted to another.
     pub(crate) fn grants_again(&self) -> bool {
         self.forgets_alone() && !self.has_grace
     }
 
-    /// Whether the one server may be demoted: once it is promoted again it grants what others hold, and nothing tells
-    /// clients to wait.
+    /// Whether a single server may be demoted: once it is promoted again it grants held locks, and nothing makes
+    /// clients wait.
     pub(crate) fn forgets_alone(&self) -> bool {
         self.servers == 1 && self.has(Fault::Demotion)
     }
@@ -231,23 +231,23 @@ impl Plan {
         self.faults.contains(&fault)
     }
 
-    /// Whether one may wait for another's word in vain, while both are there.
+    /// Whether messages between two that are up may be lost for a while.
     pub(crate) fn has_silences(&self) -> bool {
         let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
         silences.into_iter().any(|fault| self.has(fault))
     }
 
-    /// The lock that is taken without tokens, if there is one: none of the others.
+    /// The number of the lock that is taken without tokens, if the plan has one.
     pub(crate) fn unfenced(&self) -> Option<usize> {
         self.has_unfenced.then_some(self.names)
     }
 
-    /// The lock that has readers and the one that has permits, if there are such: none of the others.
+    /// The numbers of the lock with readers and the one with permits, if the plan has them.
     pub(crate) fn shared(&self) -> Option<[usize; 2]> {
         self.has_shares.then_some([self.names + 1, self.names + 2])
     }
 
-    /// The lock of the election, if there is one: none of the others.
+    /// The number of the election's lock, if the plan has one.
     pub(crate) fn elected(&self) -> Option<usize> {
         self.has_family.then_some(self.names + 3)
     }
@@ -309,12 +309,12 @@ pub(crate) fn host(server: usize) -> String {
     format!("server-{server}")
 }
 
-/// What is the default among several servers.
+/// The default command timeout with several servers.
 pub(crate) fn command_timeout(plan: &Plan) -> Duration {
     (plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
 }
 
-/// What is the default.
+/// The default connect timeout.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Permits of the semaphore.
 pub(crate) const LIMIT: u32 = 2;

@@ -25,19 +25,19 @@ use crate::clock::simulated::{Client, Simulation, elapsed};
 use crate::locker::Locker;
 use crate::net::transport::simulated::set_dialer;
 
-/// Reconnection, and what is owed, take less than this once all is well.
+/// Reconnections and owed releases take less than this once all is well.
 const QUIET: Duration = Duration::from_secs(8);
-/// Beyond the TTLs that a waiter may have to wait for.
+/// Time for a waiter to get a lock, beyond the TTLs that it may have to wait for.
 const LIVENESS_SLACK: Duration = Duration::from_secs(12);
 
-/// No message of leases that are given back for certain is later than this.
+/// Maximum delay of a message whose lease is certainly released.
 const LATE: Duration = Duration::from_secs(60);
 
-/// Silences last for some TTLs, one after the other; from here on that may be more than a minute,
-/// after which nothing is given back any more.
+/// Silences last for some TTLs, one after the other; from this TTL on that may be more than a minute,
+/// after which releases are no longer repeated.
 const SILENT_FOR_LONG: Duration = Duration::from_secs(10);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) plan: Plan,
@@ -127,7 +127,7 @@ async fn simulate(plan: Plan) -> Outcome {
     for (client, locker) in clients.iter().zip(&lockers) {
         client.run(all_can_be_taken(&world, locker, client.number)).await;
     }
-    // What arrived late is undone once about as much time again has passed.
+    // A late acquire is undone after about as much time again.
     sleep(if plan.has(Fault::Ghost) { LATE } else { QUIET }).await;
     all_is_given_back(&world);
     world.is_closing.store(true, Ordering::Relaxed);
@@ -138,7 +138,7 @@ async fn simulate(plan: Plan) -> Outcome {
     verdict(&world, &registers)
 }
 
-/// Sockets of this thread are this world's.
+/// Makes this thread's sockets lead to this world.
 fn install(world: &Arc<World>) {
     let world = Arc::clone(world);
     set_dialer(Some(Box::new(move |name| {
@@ -148,14 +148,14 @@ fn install(world: &Arc<World>) {
     })));
 }
 
-/// Everything is well from here on.
+/// Ends all faults.
 fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.is_over.store(true, Ordering::Relaxed);
     world.unblock();
     world.harm_no_more();
     (0..world.plan.servers).for_each(|server| {
         world.start(server, 0);
-        // One that is promoted again right away is none that a grace protects from: the injector does that in time.
+        // A grace does not protect from a promotion right away: the injector does that in time.
         if !world.plan.has_grace {
             world.server(server).promote();
         }
@@ -165,8 +165,8 @@ fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.history().note("all is well".into());
 }
 
-/// No lock is held any more on any server, though nobody's TTL may be over: everybody has given
-/// back what they had, unless it is left to a lock-delay. What a server carries out from a connection that ended long ago may stay.
+/// Checks that no server has a lock any more, although TTLs may not be over: every lease was released, unless it is
+/// left to a lock-delay. Commands of a connection that ended long ago may leave a lock.
 fn nothing_is_left(world: &World) {
     let excused = [
         Fault::Ghost,
@@ -186,7 +186,7 @@ fn nothing_is_left(world: &World) {
         for name in world.plan.locks() {
             let left = world.server(server).peek(name.as_bytes());
             let is_left = |value: &Bytes| {
-                // A byte 0 behind the owner says that somebody waits.
+                // A byte 0 after the owner means that there are waiters.
                 let owner = value.strip_suffix(b"\0").unwrap_or(value);
                 let held = (name.clone().into_bytes(), owner.to_vec());
                 world.history().questions.is_left(&held)
@@ -199,7 +199,7 @@ fn nothing_is_left(world: &World) {
     }
 }
 
-/// What a server kept long ago, and has again, lives by its wall clock, which may have been set back many times since.
+/// How long keys of an earlier state may live: by the server's wall clock, which may have been set back many times.
 fn older_keys_live(world: &World) -> Duration {
     if ![Fault::Snapshot, Fault::Demotion].into_iter().any(|fault| world.plan.has(fault)) {
         return Duration::ZERO;
@@ -225,9 +225,9 @@ async fn all_can_be_taken(world: &Arc<World>, locker: &Locker, client: usize) {
     callers::all_are_served(world, locker, limit).await;
 }
 
-/// Each owner that a server let in is given back there, whatever became of it, and once more where it was
-/// let in late; unless that has been pointless for long when the server can be reached again, or its
-/// process has ended.
+/// Checks that each owner that a server granted a lock was released there, and once more if the grant was late;
+/// unless a release has been pointless for long when the server can be reached again, or the owner's process has
+/// ended.
 fn all_is_given_back(world: &World) {
     let Plan { longest_ttl, .. } = world.plan;
     let refusing = [Fault::Outage, Fault::Refuse, Fault::Demotion];
@@ -256,7 +256,7 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let plan = &world.plan;
     let mut history = std::mem::take(&mut *world.history());
     let mut breaches = std::mem::take(&mut history.breaches);
-    // A thief holds the lock beside the former holder until that one knows.
+    // A thief holds the lock beside the former holder until that one learns of it.
     if !plan.has_steals && !plan.grants_again() {
         breaches.extend(checks::crowds(&history.leases, 1));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
@@ -268,10 +268,10 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let counters_lost = lock(&world.counters_lost).len();
     let counters_live = counters_lost < 2 * plan.quorum - plan.servers || plan.is_beyond;
     if counters_live || plan.servers == 1 && plan.has_right_clocks() {
-        // Of several servers each permit has a counter of its own.
+        // With several servers each permit has a counter of its own.
         history.shares.retain(|share| plan.servers == 1 || share.part.weight() == 0);
         if plan.forgets_alone() {
-            // A reader that comes to readers of an older state has their token.
+            // A reader that joins readers of an older state gets their token.
             history.shares.retain(|share| share.part != Part::Reader);
         }
         for leases in [&history.leases, &history.shares] {

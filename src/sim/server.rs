@@ -1,4 +1,4 @@
-//! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
+//! A simulated server: a keyspace, a wall clock of its own, and its clients' sessions.
 
 #[cfg(test)]
 pub(crate) mod seen;
@@ -12,9 +12,9 @@ use leasehold_resp::Frame;
 use super::keyspace::{Keyspace, Touch, error, run_id};
 use super::lua::{self, Script};
 
-/// What Redis 7.0.15 says of itself, as far as a client looks.
+/// The INFO of Redis 7.0.15, as far as clients read it.
 const INFO: &str = include_str!("info.txt");
-/// How long servers have run when a simulation begins: no restart quarantine minds them.
+/// How long servers have run when a simulation begins: too long for a restart quarantine.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
 const BUSY: &str =
@@ -25,44 +25,44 @@ const NOT_OPTED_IN: &str = "ERR CLIENT CACHING can be called only when the clien
 pub(crate) struct Server {
     number: usize,
     keyspace: Keyspace,
-    /// A wall clock that is right, in microseconds, and what it showed when this was made.
+    /// A right wall clock, in microseconds, and its time when this server was made.
     true_wall: fn() -> i64,
     made_at: i64,
     drift_ppm: i64,
     wall_ahead_micros: i64,
-    /// By its own wall clock.
+    /// When it started, by its own wall clock.
     started_at: i64,
     pub(crate) run: u64,
     promoted: u64,
     scripts: BTreeMap<Bytes, Script>,
-    /// The sessions that have read a key and are to be told when it changes.
+    /// For each key, the sessions that track it.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
-    /// It refuses scripts.
+    /// Whether it refuses scripts.
     pub(crate) is_busy: bool,
-    /// It compares and deletes without a script.
+    /// Whether it compares and deletes without a script.
     deletes_if_equal: bool,
-    /// It does not run; whether it will remember when it starts.
+    /// Set while it does not run: whether it will start with its memory.
     down: Option<bool>,
-    /// When it lost all that it knew, in true time since it was made.
+    /// When it lost its memory, in true time since it was made.
     #[cfg(test)]
     pub(crate) forgot_at: Option<Duration>,
-    /// What it had at some moment, if that was kept, and whether it begins with that when it starts.
+    /// The saved state, if any, and whether it starts with that.
     #[cfg(test)]
     saved: Option<Keyspace>,
     #[cfg(test)]
     begins_older: bool,
 }
 
-/// What a server keeps of a connection.
+/// A server's state of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
-    /// Of keys that it reads, those alone are tracked that a command behind `CLIENT CACHING YES` reads.
+    /// Whether only keys are tracked that a command after `CLIENT CACHING YES` reads.
     opts_in: bool,
     is_caching: bool,
-    /// The lock that it took last without a script, and its owner.
+    /// The lock that the session took last without a script, and its owner.
     #[cfg(test)]
     pub(crate) taken: Option<(Bytes, Bytes)>,
 }
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// `CLIENT`: of names and the like nothing is kept.
+    /// `CLIENT`; names and the like are ignored.
     fn client(&mut self, what: &[u8], words: &[Bytes]) -> Frame {
         let has = |word: &str| words.iter().any(|it| it.eq_ignore_ascii_case(word.as_bytes()));
         if what.eq_ignore_ascii_case(b"TRACKING") {
@@ -93,13 +93,13 @@ impl Session {
         Frame::Simple("OK".into())
     }
 
-    /// Whether it is told when the keys change that it reads now.
+    /// Whether the keys that the session reads now are tracked.
     fn follows(&self) -> bool {
         self.is_tracking && (self.is_caching || !self.opts_in)
     }
 }
 
-/// A push, and the connection that it is for.
+/// A push, and its connection.
 pub(crate) type Told = (u64, Frame);
 
 /// The key that changed; none for all keys.
@@ -142,7 +142,7 @@ impl Server {
         server
     }
 
-    /// Its wall clock, in microseconds.
+    /// The server's wall clock, in microseconds.
     pub(crate) fn wall(&self) -> i64 {
         let now = (self.true_wall)();
         let span = now - self.made_at;
@@ -159,7 +159,7 @@ impl Server {
         self.down = Some(remembers);
     }
 
-    /// Starts, if it is down; whether it was.
+    /// Starts the server, if it is down; returns whether it was.
     pub(crate) fn start(&mut self) -> bool {
         let Some(remembers) = self.down.take() else { return false };
         self.run += 1;
@@ -198,13 +198,13 @@ impl Server {
         self.keyspace.peek(key)
     }
 
-    /// Whether there is anything under a key now, without touching it.
+    /// Whether a key exists now, without touching it.
     pub(crate) fn has(&mut self, key: &[u8]) -> bool {
         self.catch_up();
         self.keyspace.has(key)
     }
 
-    /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
+    /// Deletes expired keys; returns the pushes, and the time until the next tracked key ends.
     pub(crate) fn expire(&mut self) -> (Vec<Told>, Option<Duration>) {
         self.catch_up();
         self.keyspace.expire_all();
@@ -294,7 +294,7 @@ impl Server {
         };
         let Some(section) = INFO.split("# ").find(is_it) else { return String::new() };
         let run_id = run_id(self.number, self.run);
-        // The difference of whole seconds, which may be a second too many.
+        // The difference of whole seconds may be a second too long.
         let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
         let lines = section.lines().map(|line| match line.split_once(':') {
             Some(("run_id", _)) => format!("run_id:{run_id}\r\n"),
@@ -306,7 +306,7 @@ impl Server {
         ["# "].into_iter().map(str::to_owned).chain(lines).collect()
     }
 
-    /// The sessions that are to be told of what was touched; the session that did it is not told of its own.
+    /// The pushes for the keys that were touched; a session gets none for its own changes.
     fn tell(&mut self, by: Option<&Session>) -> Vec<Told> {
         let message = |(link, channel, text)| {
             let words = [Bytes::from_static(b"message"), channel, text];

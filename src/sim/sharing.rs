@@ -17,7 +17,7 @@ use crate::policy::Moment;
 use crate::request::LockRequest;
 
 impl Actor {
-    /// Takes all of a lock, or a share of it, and holds it for a while.
+    /// Takes a whole lock, or a share of it, and holds it for a while.
     pub(super) async fn turn_sharing(&mut self) {
         let longest = self.world.plan.longest_ttl;
         let (request, name, part) = self.share();
@@ -50,7 +50,7 @@ impl Actor {
         }
     }
 
-    /// From the moment on at which it asks to hold another part, it works under neither until it is told.
+    /// From its request for another part on, the client works under neither until the reply.
     async fn hold_share(
         &mut self,
         mut guard: Guard,
@@ -111,7 +111,7 @@ impl Actor {
     }
 }
 
-/// Once all is well, a writer has the lock, and one holder all permits.
+/// Checks that, once all is well, a writer gets the lock, and one holder all permits.
 pub(super) async fn all_can_be_taken(
     world: &World,
     locker: &Locker,

@@ -9,10 +9,10 @@ use super::plan::Plan;
 use super::run::{Outcome, run};
 use super::world::lock;
 
-/// Without a wish of the caller's.
+/// How long seeds are run, unless the caller sets another time.
 const SHORT: Duration = Duration::from_secs(6);
 
-/// Seeds that failed once, each with what was wrong: with the library, or with a check.
+/// Seeds that failed once, each with the fault, of the library or of a check.
 const FOUND: [(u64, &str); 12] = [
     (456_467_028, "a lease between two connections was not given back to that server"),
     (947_951_785, "nor was one that was handed over just then, to one who gave up"),
@@ -63,7 +63,7 @@ fn one_seed_is_one_history() {
 
 #[test]
 fn what_was_found_once_stays_mended() {
-    // They were found before there was anything but locks, and before leases were passed on.
+    // They were found when there were only locks, and leases were not passed on.
     let alone = |seed| Plan { has_family: false, ..Plan::new(seed, false) }.without_setbacks();
     let before = |seed| Plan { has_shares: false, has_one_ttl: false, ..alone(seed) };
     let then = FOUND.into_iter().map(|(seed, what)| (before(seed), what));
@@ -74,7 +74,7 @@ fn what_was_found_once_stays_mended() {
     }
 }
 
-/// Does the same on every core, until each has come to an end.
+/// Runs `work` on every core, until all have ended.
 pub(crate) fn on_all_cores(work: impl Fn() + Sync) {
     scope(|scope| {
         for _ in 0..available_parallelism().map_or(1, usize::from) {
@@ -83,14 +83,14 @@ pub(crate) fn on_all_cores(work: impl Fn() + Sync) {
     });
 }
 
-/// What came of many seeds.
+/// The results of many seeds.
 #[derive(Default)]
 struct Total {
     seeds: u64,
     simulated: Duration,
     grants: u64,
     lost: u64,
-    /// Of all that happened, in whatever order the runs ended.
+    /// A digest of all events, independent of the order in which the runs ended.
     digest: u64,
     /// The first that broke a promise.
     broken: Option<Outcome>,
@@ -166,7 +166,7 @@ fn no_promise_is_broken_within_the_budget() {
     assert!(total.grants > 0 && total.lost > 0, "nothing happened");
 }
 
-/// Were there nothing to find where all servers lose keys, nothing would be found elsewhere either.
+/// If checks noticed nothing when all servers lose keys, they would notice nothing elsewhere either.
 #[test]
 fn promises_are_broken_beyond_the_budget() {
     let is_broken = |seed: &u64| {
@@ -179,7 +179,7 @@ fn promises_are_broken_beyond_the_budget() {
     );
 }
 
-/// Where one primary fails over that has a grace, nobody holds what another holds.
+/// If a single primary with a grace fails over, no two clients hold a lock.
 #[test]
 #[expect(clippy::print_stderr, reason = "it says how far it came")]
 fn no_lock_is_held_twice_over_failovers_with_a_grace() {

@@ -1,4 +1,4 @@
-//! Carries out a client's command on a server, and sees what must never be seen there.
+//! Carries out a client's command on a server, and checks what must never happen there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::server::{Session, Told};
 use super::world::World;
 use crate::policy::Moment;
 
-/// A renewal that was on its way when the lock was given back may come this much later.
+/// How much later a renewal may arrive that was under way at the release.
 const RENEWAL_SLACK: Duration = Duration::from_millis(100);
 
-/// When bytes were written: by the client's clock and in truth.
+/// When bytes were written: by the client's clock and in true time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub(crate) by_client: Moment,
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     pub(crate) server: usize,
     pub(crate) client: usize,
     pub(crate) stamp: Stamp,
-    /// Its connection has ended meanwhile.
+    /// Whether its connection has ended meanwhile.
     pub(crate) is_cut: bool,
 }
 
@@ -89,13 +89,13 @@ pub(crate) fn run(
     let after = server.look(&deed.locks);
     let looks = || before.iter().zip(&after);
     let is_over = deed.hands_on() && !matches!(reply, Frame::Error(_));
-    // What stays as it was is not freed: the value of a lock lasts for longer than its shares.
+    // An unchanged lock is not freed: its value lasts for longer than its shares.
     let is_awaited = |look: &Look| look.value.as_ref().is_some_and(|it| it.ends_with(b"\0"));
     let freed = deed.locks.iter().zip(looks()).filter(|(_, (then, now))| {
         is_over && is_awaited(then) && now.holders.is_empty() && now.value != then.value
     });
     let left: Vec<String> = freed.filter_map(|(key, _)| server.next_waiter(key)).collect();
-    // With 1 in the place of a token an owner is told to ask.
+    // A push with 1 instead of a token has the owner ask.
     let asks = |push: &Frame| match push {
         Frame::Push(words) => words.get(2)?.as_bytes().map(|text| text.starts_with(b"1 ")),
         _ => None,
@@ -150,7 +150,7 @@ pub(crate) fn run(
         {
             let ttl = std::str::from_utf8(&argv[1]).ok().and_then(|ttl| ttl.parse().ok());
             let text = || format!("client {client} on server {number}: from {then:?} to {now:?}");
-            // The end may have been moved by a clock that was set back.
+            // A clock that was set back may have moved the end.
             if now.is_some() && *now < (*then).min(ttl) {
                 history.breach("extension shortened", text());
             }
@@ -177,7 +177,7 @@ pub(crate) fn run(
             session.taken = taken.map(|key| (Bytes::clone(key), deed.argv[0].clone()));
         }
         (What::Draw, Frame::Integer(token)) => {
-            // It is the token of the owner that took the lock right before.
+            // The token is that of the owner that took the lock right before.
             if let Some((key, owner)) = session.taken.take() {
                 let token = u64::try_from(*token).unwrap_or(0);
                 history.questions.note_owner((key.to_vec(), token, client), &owner);
@@ -197,11 +197,11 @@ pub(crate) fn run(
             }
         }
     }
-    // A wall clock that is set forward may be believed, at the cost of the budget.
+    // A wall clock that is set forward may be believed, which counts against the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
         What::Acquire | What::Set | What::Wait => granted(&reply, &deed).is_some(),
-        // Nothing new is granted there meanwhile.
+        // Nothing new is granted in a grace.
         What::Repair if deed.is_reassertion() => false,
         What::Repair => matches!(reply, Frame::Bulk(_)) || granted(&reply, &deed).is_some(),
         _ => false,
@@ -233,7 +233,7 @@ pub(crate) fn run(
                 let is_not_owned =
                     matches!(&reply, Frame::Array(items) if items[1..] == [Frame::Integer(0)]);
                 if is_not_owned && deed.is_turn() {
-                    // Its lease has ended here: there is nothing to take over, and nothing to give back.
+                    // Its lease has ended here: there is nothing to take over or to release.
                     for former in deed.takes_over() {
                         history.questions.note_freed(of(former), number);
                     }
@@ -245,7 +245,7 @@ pub(crate) fn run(
                         history.questions.note_grant(held.clone(), number, stamp.by_client);
                     }
                     if is_not_owned {
-                        // What was handed to it has expired, and it is granted nothing any more.
+                        // The lock that was handed to it has expired, and it will be granted nothing more.
                         history.questions.note_freed(held.clone(), number);
                     }
                 }
@@ -335,7 +335,7 @@ fn handed(told: &[Told]) -> Vec<(u64, Bytes)> {
     let of = |text: Bytes| {
         let space = text.iter().position(|byte| *byte == b' ')?;
         let token: u64 = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
-        // With 1 an owner is told to ask.
+        // A push with 1 has the owner ask.
         (token > 1).then(|| (token, text.slice(space + 1..)))
     };
     pushed.filter_map(of).collect()

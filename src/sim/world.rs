@@ -1,4 +1,4 @@
-//! Servers, and what is wrong with the network between them and the clients.
+//! Servers, and the faults of the network between them and the clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,24 +21,24 @@ pub(crate) struct World {
     prng: Mutex<Prng>,
     servers: Vec<Mutex<Server>>,
     thawed: Vec<Notify>,
-    /// Wakes the task that expires keys.
+    /// For each server, wakes the task that expires keys.
     awaited: Vec<Notify>,
     links: Mutex<BTreeMap<u64, Weak<dyn Line>>>,
     links_made: AtomicU64,
-    /// Up to when nothing gets through between a client and a server.
+    /// Until when nothing gets through between a client and a server.
     blocked: Mutex<BTreeMap<(usize, usize), At>>,
     history: Mutex<History>,
     /// Tickets that clients have made, each with the number of its lock.
     pub(crate) tickets: Mutex<Vec<(usize, Ticket)>>,
-    /// What callers of primitives beside locks were told.
+    /// The replies to callers of primitives beside locks.
     pub(crate) accounts: Mutex<Accounts>,
     pub(crate) counters_lost: Mutex<BTreeSet<usize>>,
     pub(crate) is_over: AtomicBool,
-    /// Nothing is held up before.
+    /// Whether messages may be delayed.
     pub(crate) has_begun: AtomicBool,
-    /// Clients end.
+    /// Whether clients have to end.
     pub(crate) is_closing: AtomicBool,
-    /// Notes every command.
+    /// Whether every command is noted.
     pub(crate) is_verbose: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) trait Line: Send + Sync {
     fn is_cut(&self) -> bool;
     fn cut(&self, is_void: bool);
     fn is_harmed(&self) -> bool;
-    /// What becomes of the next reply.
+    /// Plans the fault of the next reply.
     fn wish_harm(&self, fault: Option<Fault>);
     /// Sends a reply or a push to the client.
     fn send(&self, frame: &Frame);
@@ -108,7 +108,7 @@ impl World {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// How long a message takes, at the least one that is not held up.
+    /// How long a message takes, unless it is delayed.
     pub(super) fn latency(&self) -> Duration {
         let most = u64::try_from(self.plan.latency.as_millis()).expect("it is short");
         let mut prng = self.prng();
@@ -170,7 +170,7 @@ impl World {
         links.filter(|link| link.server() == server).collect()
     }
 
-    /// Ends one connection of a server; what is under way is carried out anyway, or not.
+    /// Ends one connection of a server; commands under way are carried out anyway, or not.
     pub(crate) fn cut_one(&self, server: usize) {
         let mut links = self.links_of(server);
         links.retain(|link| !link.is_cut());
@@ -184,8 +184,8 @@ impl World {
         links[index].cut(is_void);
     }
 
-    /// The next reply on one connection to a server is lost, repeated or joined by another; or from it
-    /// on only pushes come.
+    /// Plans that the next reply on one connection to a server is lost, repeated or joined by another, or
+    /// that from it on only pushes come.
     pub(crate) fn harm_one(&self, server: usize, fault: Fault) {
         let mut links = self.links_of(server);
         links.retain(|link| !link.is_cut() && !link.is_harmed());
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// No further reply is harmed.
+    /// Plans no further faults of replies.
     pub(crate) fn harm_no_more(&self) {
         for server in 0..self.plan.servers {
             self.links_of(server).iter().for_each(|link| link.wish_harm(None));
@@ -207,7 +207,7 @@ impl World {
         self.server(server).stop(remembers);
     }
 
-    /// Starts a server that is down, with its wall clock so far behind.
+    /// Starts a server that is down, with its wall clock behind by `behind_micros`.
     pub(crate) fn start(&self, server: usize, behind_micros: i64) {
         let mut it = self.server(server);
         if it.start() {
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// A server becomes a replica and takes over what was kept, or nothing, while its connections stay.
+    /// Makes a server a replica with the saved state, or empty, while its connections stay.
     pub(crate) fn demote(&self, server: usize, has_saved: bool) {
         let told = self.server(server).demote(has_saved);
         self.tell(told);
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Deletes what has expired, as soon as somebody waits for it.
+    /// Deletes expired keys, as soon as a client tracks them.
     pub(crate) async fn expire(self: Arc<Self>, server: usize) {
         loop {
             let (told, next) = self.server(server).expire();

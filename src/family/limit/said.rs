@@ -6,7 +6,7 @@ use leasehold_resp::Frame;
 
 use super::super::rate::Rate;
 
-/// What is asked of a server.
+/// The tokens to ask a server for.
 #[derive(Clone, Copy)]
 pub(super) struct Wish {
     pub(super) least: u32,
@@ -14,7 +14,7 @@ pub(super) struct Wish {
     pub(super) within: Duration,
 }
 
-/// What a server says.
+/// A server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Taken { tokens: u32, starts_in: Duration, left: u32 },
@@ -23,7 +23,7 @@ pub(super) enum Said {
 }
 
 impl Said {
-    /// The reply of `limit.lua` to this wish; none where it cannot have it.
+    /// Reads the reply of `limit.lua` to this wish; none if it is no valid one.
     pub(super) fn read(reply: &Frame, wish: Wish) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match items.get(1..)? {

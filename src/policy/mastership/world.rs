@@ -1,12 +1,12 @@
 //! Every small course of a failover: one master, one replica that is promoted, a Sentinel that
 //! leads, one that learns from it, one that was cut off, and two clients that ask at any time.
 //!
-//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master; where the
-//! old master was killed, a second later, and another that was one before may come back as a master. The
+//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master; if the
+//! old master was killed, a second later, and then a former master may come back as one. The
 //! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
-//! time, and then the other makes the promoted server a replica again if it was never told.
-//! Clients ask at least once a second, and in the next tick where something is changing. Whenever one
-//! asks, the old master may be silent for this one alone, or refuse it.
+//! time, and then the other makes the promoted server a replica again if it never learned of it.
+//! Clients ask at least once a second, and in the next tick if something is changing. Whenever one
+//! asks, the old master may be silent for this client alone, or refuse its connection.
 
 use std::collections::HashSet;
 
@@ -17,31 +17,31 @@ use super::*;
 const TICK: Duration = Duration::from_millis(250);
 const NOTICED_WITHIN: u64 = 4;
 const ASKED_WITHIN: u8 = 4;
-/// When the server that is no master in the end is made a replica: sooner than in truth, and still
-/// later than all that clients do.
+/// The tick in which the server that is no master in the end is made a replica: sooner than in truth,
+/// and still later than all that clients do.
 const MENDED_AT: u64 = 16;
 const END: u64 = 24;
-/// No client is without service for longer: four seconds.
+/// The longest time of a client without service, in ticks: four seconds.
 const PAUSE_MAX: u8 = 16;
 
 const OLD: u8 = 0;
 const NEW: u8 = 1;
-/// Followed by a client that has not begun.
+/// The server that a client follows before it has begun.
 const NOBODY: u8 = 2;
-/// Listed as a replica, and dead since another took its place: it knows no lease of the dead master.
+/// A server that is listed as a replica, and dead since another took its place: it knows no lease of the dead master.
 const FORMER: u8 = 3;
 
 /// Which Sentinels the clients name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Named {
     All,
-    /// The one that leads.
+    /// Both clients name the leading one.
     Leader,
-    /// One client the one that leads, the other the other.
+    /// One client names the leading one, the other client the other one.
     Each,
 }
 
-/// What has become of the old master.
+/// The state of the old master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Old {
     /// The failover was asked for.
@@ -59,9 +59,9 @@ pub(super) struct Case {
     pub(super) named: Named,
     pub(super) old: Old,
     pub(super) leader_may_end: bool,
-    /// What the old master, which is well, may be for one client alone.
+    /// The role that the old master, which is well, may seem to have for one client alone.
     pub(super) seems: Option<Role>,
-    /// The second client never has an answer of the promoted server: it may do without service.
+    /// The second client never gets an answer of the promoted server: it may be without service.
     pub(super) is_new_silent: bool,
     /// The second client begins at any time.
     pub(super) is_newcomer: bool,
@@ -101,7 +101,7 @@ struct Client {
     mastership: Mastership<u8>,
     follows: u8,
     settled_at: u64,
-    /// Ticks since it asked, and without service.
+    /// Ticks since the client asked, and ticks without service.
     silent: u8,
     pause: u8,
 }
@@ -110,7 +110,7 @@ fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap()
 }
 
-/// Searches all courses; how many states there were, or what promise was broken.
+/// Searches all courses; returns the number of states, or the promise that was broken.
 pub(super) fn search(case: Case) -> Result<usize, String> {
     let mut present = HashSet::from([World::new(case)]);
     let mut searched = 0;
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// What may happen to servers and Sentinels before clients ask.
+    /// The events at servers and Sentinels before clients ask.
     fn events(mut self, case: Case, tick: u64) -> Vec<Self> {
         self.is_mended |= tick >= MENDED_AT;
         self.is_promoted |= tick >= case.promoted_at();
@@ -182,7 +182,7 @@ impl World {
     }
 
     fn role(&self, case: Case, server: u8) -> Role {
-        // Which one it is in the end.
+        // Whether the promoted server is the master in the end.
         let is_new_kept = self.has_leader || self.told_at.is_some() || !case.is_old_alive();
         match server {
             OLD if case.old == Old::Killed => Role::Refused,
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// Each client from this one on asks or, if it may, does not.
+    /// Has each client from this one on ask or, if it may, not.
     fn ask(self, case: Case, tick: u64, client: usize, worlds: &mut HashSet<Self>) {
         let Some(present) = self.clients.get(client) else {
             worlds.insert(self.serve(case, tick));
@@ -275,7 +275,7 @@ impl World {
         after
     }
 
-    /// Which server each client has new locks of.
+    /// The server at which each client gets new locks.
     fn serving(&self, case: Case, tick: u64) -> [Option<u8>; 2] {
         [0, 1].map(|number| {
             let Client { follows, settled_at, .. } = self.clients[number];
@@ -292,7 +292,7 @@ impl World {
             client.pause = if is_well { 0 } else { client.pause + 1 };
         }
         if !matches!(case.named, Named::Each) && !case.is_new_silent && !case.is_newcomer {
-            // They are alike: which is which makes no difference.
+            // Clients are alike, so their order makes no difference.
             self.clients.sort();
         }
         self

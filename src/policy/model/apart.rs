@@ -2,15 +2,14 @@
 //! key. The lock and its counter may be on different nodes, so that no script can have both.
 //!
 //! An attempt first asks for both keys at once. Where a node answers TRYAGAIN, it takes the lock,
-//! then has the counter mint a token, then confirms that the lock is still its own: three
-//! questions of one key each. Each goes to the slot's owner, and from there where `ASK` or `MOVED`
-//! send it, with any delay in between. An attempt may stop anywhere; its messages arrive all the
-//! same.
+//! then has the counter mint a token, then confirms that the lock is still its own: three commands
+//! of one key each. Each goes to the slot's owner, and from there to where `ASK` or `MOVED` send it,
+//! with any delay in between. An attempt may stop anywhere; its messages arrive anyway.
 //!
-//! Two things are beyond what is promised, as a test shows of each; they are so of every command of
-//! a Cluster. An operator that calls a migration off while the importing node has keys of the slot loses these
-//! keys. And where a migration is called off and begun again while a question is still under way
-//! that the first one sent on, the importing node takes it although the other one has the key.
+//! Two failures are beyond the promise, with a test of each; they befall every command of a
+//! Cluster. An operator that calls a migration off while the importing node has keys of the slot loses these
+//! keys. And if a migration is called off and begun again while a command that the first one redirected
+//! is still under way, the importing node carries it out although the other one has the key.
 
 use std::fmt;
 
@@ -33,11 +32,11 @@ pub(super) struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CalledOff {
     Never,
-    /// While the importing node has no key of the slot, whichever node is told first.
+    /// While the importing node has no key of the slot, whichever node learns of it first.
     WhileEmpty,
-    /// Though the importing node has keys of the slot, which are lost by that.
+    /// Although the importing node has keys of the slot, which are then lost.
     WithKeys,
-    /// While it has none, and then the slot begins to move again.
+    /// While the importing node has none, and then the slot begins to move again.
     ToBeginAgain,
 }
 
@@ -49,9 +48,9 @@ pub(super) enum Rule {
     Unconfirmed,
     /// The counter, then the lock.
     MintsFirst,
-    /// A caller that was sent on once asks for the other key there, too.
+    /// A caller that was redirected once asks for the other key there, too.
     StaysWhereSent,
-    /// Where a node has not got all keys, the other one is asked.
+    /// If a node has not got all keys, the other one is asked.
     GoesAhead,
 }
 
@@ -65,13 +64,13 @@ const TARGET: usize = 1;
 enum Slot {
     Settled(usize),
     Moving,
-    /// The source has it for good again, and the target does not know.
+    /// The source has the slot for good again, and the target does not know.
     HalfCalledOff,
-    /// The source has it for good again, and all know.
+    /// The source has the slot for good again, and all know.
     CalledOff,
 }
 
-/// The two keys on one node; 0 where there is none.
+/// The two keys on one node; 0 for a key that is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     owner: u8,
@@ -87,7 +86,7 @@ pub(super) enum Stage {
     Take,
     Mint,
     Confirm,
-    /// It was issued its token, and holds.
+    /// The owner was issued its token, and holds.
     Holding,
     Over,
 }
@@ -95,15 +94,15 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Attempt {
     stage: Stage,
-    /// Where its question is going, and whether behind an `ASKING`.
+    /// The node that its command is going to, and whether behind an `ASKING`.
     at: usize,
     is_asking: bool,
     proposal: u8,
     token: u8,
     is_issued: bool,
-    /// The largest token that had been issued when it began.
+    /// The largest token that had been issued when the attempt began.
     floor: u8,
-    /// It was the so-manieth to be let in.
+    /// The place of this owner in the order in which the lock was taken.
     taken: u8,
 }
 
@@ -123,7 +122,7 @@ pub(super) enum Step {
     Slot(&'static str),
 }
 
-/// What a node makes of a question.
+/// A node's answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
@@ -156,8 +155,8 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    /// What the node that has the message says of where the keys are; [`Outcome::Done`] where it
-    /// serves them. `has` is how many of the keys asked for it has, of `keys`.
+    /// A node's redirect for a message; [`Outcome::Done`] if the node serves it. It has `has` of the
+    /// message's `keys` keys.
     fn route(slot: Slot, node: usize, is_asking: bool, has: usize, keys: usize) -> Outcome {
         let imports = matches!(slot, Slot::Moving | Slot::HalfCalledOff);
         match (slot, node) {
@@ -172,7 +171,7 @@ impl Apart {
         }
     }
 
-    /// The question of an attempt arrives.
+    /// The command of an attempt arrives.
     fn arrive(&self, places: &Places, number: usize) -> (Step, Places) {
         let mut next = *places;
         let Attempt { stage, at, is_asking, .. } = next.attempts[number];
@@ -204,7 +203,7 @@ impl Apart {
         (Step::Arrive { attempt: number, stage, node: at, outcome }, next)
     }
 
-    /// The next question begins where the slot is thought to be.
+    /// The next command goes first to where the slot is thought to be.
     fn turn_to(&self, attempt: &mut Attempt, stage: Stage) {
         attempt.stage = stage;
         let stays = matches!(self.rule, Rule::StaysWhereSent | Rule::GoesAhead);
@@ -213,7 +212,7 @@ impl Apart {
         }
     }
 
-    /// What the scripts do; whether the owner got what it asked for.
+    /// Runs the script; returns whether the owner got what it asked for.
     fn carry_out(&self, next: &mut Places, number: usize) -> bool {
         let owner = u8::try_from(number).expect("attempts are few") + 1;
         let taken = next.attempts.iter().map(|attempt| attempt.taken).max().unwrap_or(0) + 1;
@@ -309,7 +308,7 @@ impl Model for Apart {
     type State = Places;
     type Step = Step;
 
-    /// A lock that was held before, or one that never was: the adversary takes it or not.
+    /// A lock that was held before, or one that never was, as the adversary likes.
     fn start(&self) -> Places {
         let (slot, nodes) = (Slot::Settled(SOURCE), Default::default());
         Places { slot, nodes, attempts: Default::default() }
@@ -350,7 +349,7 @@ impl Model for Apart {
         self.administer(places, found);
     }
 
-    /// What an ended attempt asked no longer matters; its token does.
+    /// The command of an ended attempt no longer matters; its token does.
     fn canonical(&self, mut places: Places) -> Places {
         for attempt in &mut places.attempts {
             if matches!(attempt.stage, Stage::Holding | Stage::Over) {

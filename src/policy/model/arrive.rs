@@ -16,7 +16,7 @@ impl<const N: usize> Leases<N> {
         found: &mut Vec<(Step, World<N>)>,
     ) {
         let lane = world.servers[s].lanes[attempt];
-        // One connection keeps its order: nothing overtakes what was sent on it before.
+        // On one connection no message overtakes an earlier one.
         let extend_is_next = lane.acquire != Mail::Sent;
         let release_is_next = extend_is_next && lane.extend != Mail::Sent;
         if lane.acquire.is_under_way() {
@@ -116,7 +116,7 @@ impl<const N: usize> Leases<N> {
         was_held
     }
 
-    /// Forgets what cannot matter any more, so that states that differ in it alone are one.
+    /// Forgets what no longer matters, so that states that differ only in that are one.
     fn settle(&self, world: &mut World<N>) {
         // Successors first: what becomes of a predecessor's messages depends on theirs.
         for attempt in Self::begun(world).rev() {
@@ -127,7 +127,7 @@ impl<const N: usize> Leases<N> {
             let is_holding = is_current && client.phase == Phase::Holding;
             let may_extend = client.extensions < self.bounds.extensions[c];
             let may_hand_over = self.bounds.hand_overs && client.attempts < self.bounds.attempts[c];
-            // What was sent before a hand-over may still arrive, as long as what hands over may.
+            // Messages from before a hand-over may still arrive as long as the successor's acquire may.
             let is_heir_active = client.phase != Phase::Idle
                 && attempt + 1 == Self::current(world, c)
                 && client.is_heir(attempt + 1);

@@ -1,4 +1,4 @@
-//! What the models ask of the shipped attempt: whether a round that some servers granted is a lease.
+//! The models' calls of the shipped attempt: whether a round that some servers granted is a lease.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::super::{Conditions, Moment, Quorum, Tally, Term, VoteReply};
 /// Long after all moments that a model looks back to.
 pub(super) const NOW: Moment = Moment::from_nanos(1 << 60);
 
-/// Those of an attempt at `servers`, by an owner that takes over from nobody.
+/// The conditions of an attempt at `servers`, by an owner that takes over from nobody.
 pub(super) fn conditions(servers: usize, quorum: usize, ttl: Duration) -> Conditions {
     Conditions {
         quorum: Quorum::new(servers, Some(quorum)).expect("the bounds are a quorum"),
@@ -18,7 +18,7 @@ pub(super) fn conditions(servers: usize, quorum: usize, ttl: Duration) -> Condit
     }
 }
 
-/// A round that was asked `age` ago: some servers have granted these tokens, and no other has answered.
+/// A round that began `age` ago: some servers have granted these tokens, and no other has answered.
 pub(super) fn round(
     conditions: &Conditions,
     tokens: impl Iterator<Item = u64> + Clone,

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// What is explored: states, and every step that the world may take from one.
+/// A model: states, and every step that the world may take from one.
 pub(super) trait Model {
     type State: Copy + Eq + Hash;
     type Step: Copy + fmt::Display;
 
     fn start(&self) -> Self::State;
-    /// Pushes every step possible in `state`, and what it leads to.
+    /// Pushes every step possible in `state`, with the next state.
     fn steps(&self, state: &Self::State, found: &mut Vec<(Self::Step, Self::State)>);
-    /// The one of all states that differ in the servers' numbering alone.
+    /// The representative of all states that differ only in the servers' numbers.
     fn canonical(&self, state: Self::State) -> Self::State;
     /// The property that `state` breaks.
     fn breach(&self, state: &Self::State) -> Option<&'static str>;
@@ -35,7 +35,7 @@ impl fmt::Display for Counterexample {
     }
 }
 
-/// What came of an exploration.
+/// The result of an exploration.
 pub(super) struct Explored {
     pub(super) states: usize,
     pub(super) counterexample: Option<Counterexample>,
@@ -44,7 +44,7 @@ pub(super) struct Explored {
 /// No test may fill the machine's memory: more states than this are a mistake in its bounds.
 const STATES_MAX: usize = 8_000_000;
 
-/// A state that was reached, and from which.
+/// A state that was reached, and its predecessor.
 struct Reached<S> {
     state: S,
     from: u32,
@@ -92,7 +92,7 @@ fn index_of(length: usize) -> u32 {
     u32::try_from(length).expect("STATES_MAX is far below")
 }
 
-/// The steps to `reached[last]`, told of servers that keep their numbers.
+/// The steps to `reached[last]`, in which servers keep their numbers.
 fn retrace<M: Model>(model: &M, reached: &[Reached<M::State>], last: usize) -> Vec<String> {
     let mut path = Vec::new();
     let mut at = last;

@@ -23,7 +23,7 @@ pub(super) struct Bounds {
     pub(super) losses: usize,
     /// Owners of issued tokens repair servers, at any time.
     pub(super) repairs: bool,
-    /// How many tokens behind its own are set aside for each attempt, whose holder passes its lease on with
+    /// How many tokens above its own are set aside for each attempt, whose holder passes its lease on with
     /// them, at any time.
     pub(super) aside: u8,
 }
@@ -32,7 +32,7 @@ pub(super) struct Bounds {
 pub(super) enum Rule {
     /// Safety rule 8: q servers accepted the same token, each above all it accepted before.
     Ballot,
-    /// Every server counts for itself, and the largest of the numbers is the token.
+    /// Every server counts for itself, and the largest number is the token.
     LargestOfCounts,
     /// Grants of both proposals of an attempt count together, for the second.
     MixedProposals,
@@ -41,7 +41,7 @@ pub(super) enum Rule {
     /// A successor has its predecessor's token, the one issued last: a server that accepted it
     /// swaps the owners and leaves the counter.
     HandsTokenOn,
-    /// A repair sets the counter to its token, also where it is above that.
+    /// A repair sets the counter to its token, even if the counter is above that.
     RepairLowers,
     /// A repair needs no token that was issued, and counts as an acceptance.
     RepairAccepts,
@@ -69,13 +69,13 @@ struct Server {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Proposal {
-    /// What is proposed; 0 before that.
+    /// The proposal; 0 before that.
     token: u8,
-    /// The largest token that had been issued when it was first sent.
+    /// The largest token that had been issued when the proposal was first sent.
     floor: u8,
-    /// What was issued for it; 0 for nothing.
+    /// The token that was issued for it; 0 for none.
     issued: u8,
-    /// How many tokens behind that were issued to holders that the lease was passed on to.
+    /// How many tokens above that were issued to holders to which the lease was passed on.
     passed: u8,
 }
 
@@ -152,8 +152,8 @@ impl<const N: usize> Fencing<N> {
         state
     }
 
-    /// What the server grants to `token`, if anything. That the lock is free by now is no matter
-    /// of time here: it may always have vanished.
+    /// The token that the server grants for `token`, if any. There is no time here: the lock may always have
+    /// vanished, and so be free.
     fn grant(&self, server: &mut Server, attempt: usize, token: u8, floor: u8) -> Option<u8> {
         let owner = owner(attempt);
         let mut keys = Keys { counter: server.counter, ..Keys::default() };
@@ -241,7 +241,7 @@ impl<const N: usize> Fencing<N> {
         let granted = state.servers.iter().map(grants).filter(|granted| *granted > 0);
         let Some(most) = granted.clone().max() else { return };
         let is_largest = self.rule == Rule::LargestOfCounts;
-        // What counts different tokens as one.
+        // Mutants count different tokens as one.
         let counted = |token| if is_largest || is_mixed { most } else { token };
         let first = Ballot::new(state.proposals[attempt][0].token.into());
         let proposal = &mut state.proposals[attempt][which];

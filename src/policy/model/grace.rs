@@ -4,11 +4,11 @@
 //! A replica has what the primary had at some moment: it copies that whenever the adversary likes. The adversary
 //! promotes it at any time, any number of times in a row, copied or not; the primary before it is a replica from
 //! then on, and ends no connection. It restarts a primary, with its memory, without, or with what the other server
-//! has; deletes the marker; has a question arrive as late as it likes, also when its connection has ended, and at a
-//! server that was a replica meanwhile; ends connections; and has clients connect, extend, give back, and repeat what
-//! is owed whenever they like. Real is `Reign`. The scripts are copied by hand.
+//! has; deletes the marker; has a command arrive as late as it likes, also when its connection has ended, and at a
+//! server that was a replica meanwhile; ends connections; and has clients connect, extend, release, and repeat owed
+//! releases whenever they like. Real is `Reign`. The scripts are copied by hand.
 //!
-//! Time goes in ticks of a second, and a server is a replica for one at least. Waiters ask for nothing: a release
+//! Time goes in ticks of a second, and a server is a replica for at least one. Waiters send no commands: a release
 //! that hands on chooses the first client that holds nothing.
 
 use std::time::Duration;
@@ -44,12 +44,12 @@ impl Failovers {
         self.span(one.max(other).max(self.0.heirs_ttl))
     }
 
-    /// No grace is longer, in ticks: no TTL is longer than three seconds.
+    /// The longest grace in ticks: no TTL is longer than three seconds.
     fn grace_max(&self) -> u8 {
         3 * self.0.ticks
     }
 
-    /// The server's clock, as tokens go.
+    /// The server's clock, in tokens.
     fn clock(&self, node: usize, now: u8) -> u8 {
         (EPOCH + now - if node == 1 { self.0.behind } else { 0 }) * TOKENS
     }
@@ -228,7 +228,7 @@ impl Failovers {
         }
     }
 
-    /// Of the server's choice, as in `scripts/acquire.lua`: the proposal, unless it is far from its clock.
+    /// The token that the server chooses, as in `scripts/acquire.lua`: the proposal, unless it is far from its clock.
     fn mint(&self, data: &Data, node: usize, now: u8, proposal: u8) -> u8 {
         let clock = self.clock(node, now);
         let is_far = proposal > data.counter + TOKENS && proposal.abs_diff(clock) > TOKENS;
@@ -236,7 +236,7 @@ impl Failovers {
         token.max(data.counter + 1)
     }
 
-    /// What the script does; whether the lease is its owner's by that.
+    /// Runs the script; returns whether it gave or kept the owner its lease.
     fn carry_out(&self, next: &mut World, node: usize, message: &mut Message) -> bool {
         let now = next.now;
         let mut data = next.nodes[node].data;
@@ -278,7 +278,7 @@ impl Failovers {
         let mut next = *world;
         let now = world.now;
         if node != world.primary {
-            // It says that it is a replica.
+            // The server says that it is a replica.
             next.end(number, false);
             return next;
         }
@@ -315,7 +315,7 @@ impl Failovers {
         next
     }
 
-    /// To the one that waits: the first that is there and holds nothing.
+    /// Hands the lock to the waiter: the first client that is there and holds nothing.
     fn hand_on(&self, next: &mut World, node: usize) {
         let (now, clock) = (next.now, self.clock(node, next.now));
         let waits = |client: &Client| match client.connection {
@@ -390,7 +390,7 @@ impl Model for Failovers {
         }
     }
 
-    /// What is over is as if it had never been, and how long ago.
+    /// Moments that are over are forgotten, with how long ago they were.
     fn canonical(&self, mut world: World) -> World {
         let (now, primary) = (world.now, world.primary);
         let is_over = |began: u8| now >= began + self.grace_max();

@@ -13,12 +13,12 @@ pub(super) struct Leases<const N: usize> {
     pub(super) bounds: Bounds,
     pub(super) mutant: Mutant,
     conditions: Conditions,
-    /// By age of T1: the end of a lease that was asked for then, and whether it is held.
+    /// By age of T1: the end of a lease that was requested then, and whether it is still held.
     ends_at: Vec<Moment>,
     is_valid: Vec<bool>,
     /// By the number of servers that granted, and by age of T1: whether that is a lease.
     is_lease: Vec<Vec<bool>>,
-    /// By ticks since a restart without memory: may the server not vote yet?
+    /// By ticks since a restart without memory: whether the server may not vote yet.
     is_quarantined: Vec<bool>,
     /// How many ticks a server's clock may gain or lose within a TTL: the drift.
     drift: u8,
@@ -123,13 +123,13 @@ impl<const N: usize> Leases<N> {
                 client.phase = Phase::Holding;
                 client.since = age.and_then(|age| u8::try_from(age).ok()).expect("it is a tick's");
             }
-            // It is kept until it is ended, and never valid again.
+            // The lease is kept until it is ended, and never valid again.
             LeaseState::Lost(_) => client.since = self.bounds.ttl,
             LeaseState::Releasing | LeaseState::Released => client.phase = Phase::Idle,
         }
     }
 
-    /// The end of a lease that was asked for when T1 was as old as this.
+    /// The end of a lease whose T1 is this old.
     fn end_of(&self, age: u8) -> Moment {
         self.ends_at[usize::from(age)]
     }
@@ -150,7 +150,7 @@ impl<const N: usize> Leases<N> {
         let attempt = Self::current(world, c);
         let is_valid = self.holds(world, c);
         match client.phase {
-            // Where the owner of a second attempt is in question, that attempt is a successor.
+            // With the mutant of a reused successor's owner, a second attempt is always a successor.
             Phase::Idle if self.mutant.reuses_heir && client.attempts == 1 => {}
             Phase::Idle if client.attempts < self.bounds.attempts[c] => {
                 found.push((Step::Ask(c), self.ask(*world, c)));
@@ -219,8 +219,8 @@ impl<const N: usize> Leases<N> {
         world
     }
 
-    /// Gives up, gives back, or lets go of what was lost: never believes from here on, and then
-    /// sends a release to every server; one that took over, for its predecessor too.
+    /// Ends an attempt or a lease, held or lost: believes no more replies, and then sends a release to
+    /// every server; one that took over, for its predecessor too.
     fn end(&self, mut world: World<N>, c: usize) -> World<N> {
         let attempt = Self::current(&world, c);
         let Client { attempts, heirs, elder, .. } = world.clients[c];
@@ -327,7 +327,7 @@ fn count<const N: usize>(world: &World<N>, mail: impl Fn(&Server) -> Mail) -> us
     world.servers.iter().filter(|server| mail(server) == Mail::Yes).count()
 }
 
-/// What a restart does to the messages under way: their connections end with it.
+/// The effect of a restart on messages under way: their connections end.
 fn cut_off(lane: &mut Lane) {
     for mail in [&mut lane.acquire, &mut lane.extend, &mut lane.release] {
         if mail.is_under_way() {

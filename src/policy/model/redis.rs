@@ -1,6 +1,6 @@
 //! The scripts, as the model's servers run them: `scripts/*.lua` line by line, on one lock.
 
-/// Whose the lock is: 0 for nobody's, as a key that is absent.
+/// The lock's owner: 0 for none, when the key is absent.
 pub(super) type Owner = u8;
 
 /// The two keys of one lock on one server.
@@ -40,8 +40,8 @@ impl Keys {
         Reply::Granted
     }
 
-    /// The same of the lock alone. A refusal of a stale token, which leaves both keys as they
-    /// were, is covered by the acquire that never arrives.
+    /// The same for the lock alone. A refusal of a stale token, which leaves both keys as they
+    /// were, is covered by an acquire that never arrives.
     pub(super) fn take(&mut self, owner: Owner, predecessor: Owner, ttl: u8) -> bool {
         let is_free = [0, owner, predecessor].contains(&self.owner);
         if is_free {
@@ -50,7 +50,7 @@ impl Keys {
         is_free
     }
 
-    /// A repair: sets a lock that is gone, for an owner whose `token` was issued. A counter above it stays.
+    /// A repair: sets a missing lock, for an owner whose `token` was issued. A counter above that stays.
     pub(super) fn repair(&mut self, owner: Owner, ttl: u8, token: u8) -> Reply {
         if self.owner != 0 {
             return Reply::Held;

@@ -1,4 +1,4 @@
-//! The model of a register over several servers: no time, no leases, only promises and what was accepted
+//! The model of a register over several servers: no time, no leases, only promises and the values accepted
 //! under them. `scripts/promise.lua` and `scripts/accept.lua` are copied by hand; [`Reading`] is real.
 
 use std::fmt;
@@ -16,13 +16,13 @@ pub(super) struct Bounds {
     pub(super) tokens: u8,
     /// How many servers may forget everything, each as often as it likes.
     pub(super) losses: usize,
-    /// Which slot each attempt claims, of a register that holds the last slot; none for one that is written
-    /// once.
+    /// The slot that each attempt claims, for a register that holds the last slot; none for one that is
+    /// written once.
     pub(super) slots: Option<[u8; ATTEMPTS_MAX]>,
     /// The second attempt is the first one's other proposal, once that has done its work: it writes the same.
     pub(super) repeats: bool,
-    /// Keys in which nothing was accepted end, on all servers at once and as often as they like. What was asked for by
-    /// then comes to nothing, and results come late.
+    /// Keys in which nothing was accepted end, on all servers at once and as often as they like. Earlier proposals are
+    /// void then, and results come late.
     pub(super) ends: bool,
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Rule {
     IgnoresAccepted,
     /// An attempt takes the value with the lowest token.
     TakesTheLowest,
-    /// An attempt tells a value that a minority has accepted.
+    /// An attempt returns a value that a minority has accepted.
     TellsAMinoritys,
-    /// An attempt tells its result once one server has accepted it.
+    /// An attempt returns its result once one server has accepted it.
     TellsAtOnce,
     /// A server accepts a value although it has promised a larger token.
     AcceptsBelow,
-    /// A server accepts a value under a token that it has not promised, or has forgotten, above the one that it has.
+    /// A server accepts a value under a token above its promise, which it has never promised, or has forgotten.
     AcceptsAbove,
     /// A server answers a proposal and forgets that it promised.
     ForgetsThePromise,
@@ -51,19 +51,19 @@ pub(super) enum Rule {
 
 const ATTEMPTS_MAX: usize = 3;
 
-/// What one attempt has to do with one server. What a server refuses might as well never have arrived.
+/// The messages between one attempt and one server. A refused one might as well never have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Letter {
     has_promised: bool,
-    /// What the server said then: the attempt, counted from 1, under whose token it had accepted a value; 0
-    /// for nothing.
+    /// The server's answer to it: the attempt, counted from 1, under whose token it had accepted a value; 0
+    /// for none.
     seen: u8,
     has_accepted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Server {
-    /// The largest token that it has promised; 0 for one that knows nothing.
+    /// The largest token that the server has promised; 0 for none.
     promised: u8,
     /// The attempt, counted from 1, that has its promise.
     owner: u8,
@@ -75,15 +75,15 @@ struct Server {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Attempt {
-    /// What it proposed; 0 before that.
+    /// The attempt's proposal; 0 before that.
     token: u8,
-    /// The last slot that was claimed when it proposed.
+    /// The last slot that was claimed when the attempt proposed.
     floor: u8,
-    /// The attempt, counted from 1, that has made the value which this one writes; 0 before it has one.
+    /// The attempt, counted from 1, that made the value that this one writes; 0 before it has one.
     value: u8,
-    /// It has that value accepted, and was not told that it is decided already.
+    /// It asks servers to accept that value, because it did not learn that it is decided already.
     is_writing: bool,
-    /// Its value is decided, or was when it asked.
+    /// It has returned its value, which is decided, or was when it asked.
     is_told: bool,
     /// It has done its work, and the keys with its promises have ended.
     is_late: bool,
@@ -190,8 +190,8 @@ impl<const N: usize> Registering<N> {
         Some((Step::Promise { attempt: a, server: s }, next))
     }
 
-    /// All that the attempt can make of its answers: it goes on as soon as it has read q of them, whichever
-    /// these are.
+    /// All choices that the attempt has by its answers: it goes on as soon as it has read q of them,
+    /// whichever these are.
     fn choose(&self, state: &Registers<N>, a: usize, found: &mut Vec<Found<N>>) {
         let promised: Vec<u8> = (state.servers.iter().map(|server| server.letters[a]))
             .filter_map(|letter| letter.has_promised.then_some(letter.seen))
@@ -216,7 +216,7 @@ impl<const N: usize> Registering<N> {
     }
 
     fn reading(&self, state: &Registers<N>, quorum: Quorum, seen: &[u8]) -> Reading<u8> {
-        // What was accepted under the token of an attempt is that attempt's value.
+        // The value accepted under the token of an attempt is that attempt's.
         let accepted = |seen: &u8| {
             let attempt = state.attempts[usize::from(seen.checked_sub(1)?)];
             let token = match self.rule {
@@ -253,7 +253,7 @@ impl<const N: usize> Registering<N> {
     }
 
     /// `scripts/accept.lua`, and the client that reads the answer. A value is decided at the acceptance that
-    /// completes a quorum, the earliest moment at which anybody could be told.
+    /// completes a quorum, the earliest moment at which a caller could get it.
     fn accept(&self, state: &Registers<N>, a: usize, s: usize) -> Option<Found<N>> {
         let (attempt, server) = (state.attempts[a], state.servers[s]);
         let knows_nothing = server.promised == 0;
@@ -300,7 +300,7 @@ impl<const N: usize> Registering<N> {
         Some((Step::End, next))
     }
 
-    /// Of a register that is written once.
+    /// The breach of a register that is written once.
     fn breach_of_one(&self, state: &Registers<N>) -> Option<&'static str> {
         let told = state.attempts.iter().filter(|attempt| attempt.is_told);
         let mut values = told.map(|attempt| attempt.value);
@@ -318,7 +318,7 @@ impl<const N: usize> Registering<N> {
         is_above.then_some("an attempt works above the token of a decided result")
     }
 
-    /// Of a register that holds the last slot.
+    /// The breach of a register that holds the last slot.
     fn breach_of_slots(&self, state: &Registers<N>) -> Option<&'static str> {
         let attempts = state.attempts.iter().enumerate();
         let claims = attempts.filter(|(a, attempt)| attempt.is_told && attempt.value == number(*a));

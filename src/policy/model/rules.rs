@@ -38,7 +38,7 @@ pub(super) enum Repair {
     Anywhere,
 }
 
-/// What becomes of a lease that was handed over.
+/// The state of a lease that was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elder {
     /// It is gone from the moment at which its successor asks.
@@ -52,7 +52,7 @@ pub(super) enum Elder {
 /// The safety rules that can be switched off, each by the name of the mistake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mutant {
-    /// Rule 2: validity counts from the moment at which the reply is read.
+    /// Rule 2: validity counts from when the reply is read.
     pub(super) counts_from_reply: bool,
     /// Rule 2: validity is the whole TTL.
     pub(super) ignores_drift: bool,
@@ -67,11 +67,11 @@ pub(super) struct Mutant {
     pub(super) steps_are_free: bool,
     /// Rule 9: no guard.
     pub(super) no_guard: bool,
-    /// Rule 6: one server's word extends the lease.
+    /// Rule 6: one server's grant extends the lease.
     pub(super) extends_by_one: bool,
-    /// Rule 6: an extension sets a lock that is gone.
+    /// Rule 6: an extension sets a missing lock.
     pub(super) repair: Repair,
-    /// Hand-over: what the predecessor does.
+    /// Hand-over: the state of the predecessor.
     pub(super) elder: Elder,
     /// Hand-over: the successor counts its predecessor's grants, and so holds as soon as it asks.
     pub(super) inherits_grants: bool,

@@ -12,7 +12,7 @@ use super::explore::Model;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) quorum: usize,
-    /// The first of the clients write, the others read; each once.
+    /// How many of the clients, from the first, write; the others read; each once.
     pub(super) writers: usize,
     /// Proposals are 1 to this, in whatever order wall clocks give them.
     pub(super) tokens: u8,
@@ -21,14 +21,14 @@ pub(super) struct Bounds {
 }
 
 const CLIENTS: usize = 3;
-/// Real tokens are above those that answer other questions.
+/// Real tokens begin above this: smaller numbers are other replies.
 const FIRST: u64 = 1_000_000_000;
 const TTL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Server {
     counter: u8,
-    /// Which clients have the lock here: a writer alone, or readers.
+    /// The clients that have the lock here: a writer alone, or readers.
     has: [bool; CLIENTS],
     has_forgotten: bool,
 }
@@ -45,9 +45,9 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client<const N: usize> {
     stage: Stage,
-    /// A writer's proposal; of a reader the token that it must not be below.
+    /// A writer's proposal, or the least token of a reader.
     proposal: u8,
-    /// The token with which each server granted the present question; 0 for none.
+    /// The token with which each server granted the present request; 0 for none.
     granted: [u8; N],
     /// The largest tokens of writers and of readers that had been granted when this one began.
     before: [u8; 2],
@@ -99,7 +99,7 @@ impl<const N: usize> Sharing<N> {
         client >= self.bounds.writers
     }
 
-    /// What the server answers, and what the client makes of all answers to its question.
+    /// The server answers, and the client judges all answers to its request.
     fn vote(&self, state: &mut Sharers<N>, client: usize, server: usize) -> bool {
         let reads = self.reads(client);
         let asking = &mut state.clients[client];

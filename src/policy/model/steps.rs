@@ -1,9 +1,10 @@
 //! The model of a lock that is taken without a script: one lock at one server, of clients with scripts and without.
 //!
-//! One without asks step by step, on one connection: it takes the lock, reads the counter, has it changed if it is as it was
-//! read, and asks whether the lock is still its. Each question arrives with any delay. An attempt may be given up at any
-//! step: what it has sent arrives anyway, and its release, on another connection, before that or behind it, and any
-//! number of times. One with scripts does all of that at once. The clock of which tokens are made shows anything.
+//! A client without scripts goes step by step, on one connection: it takes the lock, reads the counter, changes it
+//! if it is still as read, and asks whether the lock is still its own. Each command arrives with any delay. An attempt
+//! may be given up at any step: its commands arrive anyway, and its release, on another connection, before or after
+//! them, and any number of times. A client with scripts does all of that at once. The clock that mints tokens shows
+//! anything.
 
 use std::fmt;
 
@@ -25,11 +26,11 @@ pub(super) enum Rule {
     Proved,
     /// The token is issued once it is minted.
     Unproved,
-    /// The counter is written whatever it is by then.
+    /// The counter is written even if it has changed since.
     Overwrites,
     /// A release frees the lock of any owner.
     FreesAnybodys,
-    /// The owner is let in once more before its proof.
+    /// The owner takes the lock once more before its proof.
     TakesAgain,
 }
 
@@ -44,7 +45,7 @@ pub(super) enum Stage {
     Take,
     Read,
     Mint,
-    /// Under one of the rules alone.
+    /// Only with one of the weaknesses.
     Retake,
     Prove,
     Holding,
@@ -53,7 +54,7 @@ pub(super) enum Stage {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Attempt {
-    /// The question that arrives next.
+    /// The command that arrives next.
     stage: Stage,
     is_given_up: bool,
     clock: u8,
@@ -61,15 +62,15 @@ struct Attempt {
     token: u8,
     is_minted: bool,
     is_issued: bool,
-    /// The largest token that had been issued when it began.
+    /// The largest token that had been issued when the attempt began.
     floor: u8,
-    /// It was the so-manieth to be let in.
+    /// The place of this owner in the order in which the lock was taken.
     taken: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Server {
-    /// 0 where nobody has the lock, or there is no counter.
+    /// The lock's owner and its counter, each 0 if absent.
     owner: u8,
     counter: u8,
     attempts: [Attempt; ATTEMPTS_MAX],
@@ -115,7 +116,7 @@ impl Steps {
         let (is_free, is_its) = (next.owner == 0, next.owner == owner(number));
         let Server { owner: holder, counter, attempts } = &mut next;
         let attempt = &mut attempts[number];
-        // What was asked for in the same write arrives too; what it leads to is not asked any more.
+        // A command of the same write arrives too; commands that would follow from it are not sent.
         let if_wanted = |stage| if attempt.is_given_up { Stage::Over } else { stage };
         let then = match attempt.stage {
             Stage::Whole | Stage::Take if !is_free => Stage::Over,
@@ -188,7 +189,7 @@ impl Model for Steps {
         for (number, attempt) in server.attempts[..self.bounds.attempts].iter().enumerate() {
             let Attempt { stage, is_given_up, .. } = *attempt;
             match stage {
-                // They are numbered as they begin.
+                // Attempts are numbered as they begin.
                 Stage::Idle if number > 0 && server.attempts[number - 1].stage == Stage::Idle => {}
                 Stage::Idle => {
                     for clock in 1..=self.bounds.clock {
@@ -226,7 +227,7 @@ impl Model for Steps {
         }
     }
 
-    /// What an attempt that is over has read no longer matters; its token does.
+    /// The readings of an attempt that is over no longer matter; its token does.
     fn canonical(&self, mut server: Server) -> Server {
         for attempt in &mut server.attempts {
             if matches!(attempt.stage, Stage::Holding | Stage::Over) {

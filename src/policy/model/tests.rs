@@ -59,7 +59,7 @@ const RESTARTING: Bounds =
 /// The shortest TTL that still has a moment between its beginning and its end.
 const SHORT: Bounds = Bounds { ttl: 2, ..RESTARTING };
 
-/// Explores all of it, tells how much that was, and insists that it was not less than before.
+/// Explores all states, prints their number, and fails if they are fewer than before.
 fn finds_nothing(title: &str, model: &impl Model, states_min: usize) {
     let Explored { states, counterexample } = explore(model);
     tell(&format!("{title}: {states} states"));
@@ -69,7 +69,7 @@ fn finds_nothing(title: &str, model: &impl Model, states_min: usize) {
     assert!(states >= states_min, "{title}: only {states} states; {states_min} are expected");
 }
 
-/// Explores up to the first breach, which has to be `breach`, and tells the way there.
+/// Explores up to the first breach, which has to be `breach`, and prints the way there.
 fn finds(title: &str, model: &impl Model, breach: &str) {
     let Explored { states, counterexample } = explore(model);
     let counterexample =

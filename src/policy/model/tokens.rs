@@ -1,13 +1,13 @@
-//! What tokens promise, as models check it: each is above all that were issued before it was asked for, and they rise in the
-//! order in which the lock was taken.
+//! The promise of tokens, as models check it: each is above all that were issued before it was requested, and they rise
+//! in the order in which the lock was taken.
 
 /// A token that was issued.
 #[derive(Clone, Copy)]
 pub(super) struct Issued {
     pub(super) token: u8,
-    /// The largest that had been issued when it was asked for.
+    /// The largest token that had been issued when this one was requested.
     pub(super) floor: u8,
-    /// The place of its owner among those that were let in.
+    /// The place of its owner in the order in which the lock was taken.
     pub(super) taken: u8,
 }
 

@@ -3,7 +3,7 @@
 //! The leader keeps its own lock for the owner whose turn it is, the *turn*. Another owner of the same process,
 //! the *vote*, then asks all servers, and names the turn, which it finds as good as free. Real is [`Quorum`];
 //! the scripts are copied by hand. There is no clock: a key may expire at any moment, unless its process holds
-//! the lock by it; a vote whose key has expired comes too late to hold. So what is searched is the order of
+//! the lock by it; a vote whose key has expired comes too late to hold. So this searches the order of
 //! messages and steps, and not how a lease counts, which `lease` and `queue` search.
 
 use super::super::{Quorum, Verdict};
@@ -20,7 +20,7 @@ pub(super) const BOTH: &str = "two processes hold the lock at once";
 pub(super) const ROBBED: &str = "a turn is taken from the process whose it is";
 pub(super) const STUCK: &str = "no waiter has the lock, though nothing fails";
 
-/// Rounds in which a waiter has to have the lock once nothing fails any more.
+/// Rounds within which a waiter has to get the lock once nothing fails any more.
 const PATIENCE: usize = 6;
 
 pub(super) struct Turns {
@@ -43,7 +43,7 @@ impl Turns {
         (0..SERVERS).for_each(|server| self.send(process, server, message));
     }
 
-    /// What a server does with a message.
+    /// A server carries out a message.
     fn carry_out(&self, world: &mut World, number: usize, server: usize, message: Message) {
         let lock = world.locks[server];
         match message {
@@ -97,7 +97,7 @@ impl Turns {
         self.ask_all(process);
     }
 
-    /// From here on the vote counts.
+    /// The process asks all servers: from now on its vote counts.
     fn ask_all(&self, process: &mut Process) {
         (process.granted, process.is_late) = (0, false);
         let turn = if self.is(Weakness::VotesWithoutTheTurn) { 0 } else { process.turn };
@@ -112,7 +112,7 @@ impl Turns {
         }
     }
 
-    /// The vote's owner is given back on all servers, whatever they said.
+    /// Releases the vote's owner on all servers, whatever they answered.
     fn end_vote(&self, process: &mut Process) {
         self.send_all(process, Message::Release(process.vote));
         process.granted = 0;
@@ -127,7 +127,7 @@ impl Turns {
         !process.is_late && quorum.verdict(granted, 0) == Verdict::Won
     }
 
-    /// What a process may do by itself; none of what is refused here would change anything.
+    /// A process does this by itself; `false` if it cannot, when nothing would change.
     fn does(&self, world: &mut World, number: usize, deed: Deed) -> bool {
         let (locks, queue) = (world.locks, world.queue);
         let process = &mut world.processes[number];
@@ -143,7 +143,7 @@ impl Turns {
                     (process.vote, process.phase) = (process.turn, Phase::Holding);
                 }
             }
-            // As the first in the queue it asks now and then.
+            // The first in the queue asks now and then.
             (Deed::TakesItsTurn, Phase::Queued)
                 if locks[LEADER] == 0 && queue[0] == process.turn =>
             {
@@ -154,7 +154,7 @@ impl Turns {
             (Deed::Wins, Phase::Voting) if self.has_won(process) => {
                 process.phase = Phase::Holding;
                 if process.granted & 1 << LEADER != 0 {
-                    // The vote has what was the turn's.
+                    // The vote has taken over the turn's lock.
                     (process.turn, process.is_called) = (0, false);
                 }
                 self.give_back_turn(process);
@@ -192,8 +192,8 @@ impl Turns {
         world.processes.iter().any(holds)
     }
 
-    /// Whether no waiter has the lock, though from here on all arrives, holders give back, and nothing of a
-    /// living process expires.
+    /// Whether no waiter gets the lock, although from here on all messages arrive, holders release, and no
+    /// key of a living process expires.
     fn is_stuck(&self, world: &World) -> bool {
         let waited = world.processes.map(|process| process.waits());
         let mut world = *world;

@@ -1,4 +1,4 @@
-//! What the model of exclusion consists of: servers, what is under way to them, and two clients.
+//! The state of the model of exclusion: servers, messages under way to them, and two clients.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -18,12 +18,12 @@ pub(super) enum Mail {
     None,
     /// On the lease's connection, behind what was sent on it before. It may never arrive.
     Sent,
-    /// On a connection that has ended for the client: it may still arrive, in any order, and what
-    /// is answered to it is never read.
+    /// On a connection that has ended for the client: it may still arrive, in any order, and its
+    /// reply is never read.
     Stray,
-    /// It did what it asked for, and the reply may be read at any time from now on, or never.
+    /// It was carried out, and the reply may be read at any time from now on, or never.
     Yes,
-    /// It came to nothing, or its reply no longer matters.
+    /// It was refused, or its reply no longer matters.
     Over,
 }
 
@@ -44,18 +44,18 @@ pub(super) struct Lane {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) keys: Keys,
-    /// Which attempt set the lock: what a checker knows, and a server does not.
+    /// The attempt that set the lock, which the checker knows, and a server does not.
     pub(super) set_by: u8,
     /// Ticks since it restarted without memory; the TTL stands for "as long, or never".
     pub(super) up_for: u8,
-    /// It lost memory in a way that counts against k.
+    /// The server lost memory in a way that counts against k.
     pub(super) forgot: bool,
     pub(super) lanes: [Lane; ATTEMPTS],
 }
 
 impl Server {
-    /// All of it in one number, to sort and to hash by: these are what an exploration spends its
-    /// time on.
+    /// The whole server in one number, to sort and to hash by, which take most of an exploration's
+    /// time.
     pub(super) fn code(&self) -> u64 {
         // The counter has no part in this model.
         let Keys { owner, left, counter: _ } = self.keys;
@@ -89,11 +89,11 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Client {
     pub(super) phase: Phase,
-    /// How many attempts it began; the last of them is the current one.
+    /// How many attempts the client began; the last of them is the current one.
     pub(super) attempts: u8,
-    /// Ticks since T1 of the round that is asked now.
+    /// Ticks since T1 of the present round.
     pub(super) asked: u8,
-    /// Ticks since T1 of the round that its deadline is counted from.
+    /// Ticks since T1 of the round from which its deadline counts.
     pub(super) since: u8,
     pub(super) is_extending: bool,
     pub(super) extensions: u8,
@@ -101,7 +101,7 @@ pub(super) struct Client {
     pub(super) is_overtaken: bool,
     /// A bit for each of its attempts that took the lock over from the one before it.
     pub(super) heirs: u8,
-    /// Where a mutant needs it: the age of T1 of the lease that was handed over.
+    /// For a mutant: the age of T1 of the lease that was handed over.
     pub(super) elder: Option<u8>,
 }
 
@@ -118,7 +118,7 @@ pub(super) struct World<const N: usize> {
     pub(super) wrong: Option<Wrong>,
 }
 
-/// What a single step can break.
+/// The properties that a single step can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wrong {
     ForeignRelease,
@@ -132,7 +132,7 @@ pub(super) enum Message {
     Release,
 }
 
-/// What can happen next. Numbers count from 0, and are told from 1.
+/// A possible next step. Numbers count from 0, and are printed from 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Ask(usize),
@@ -154,7 +154,7 @@ pub(super) fn name(client: usize) -> char {
     if client == 0 { 'A' } else { 'B' }
 }
 
-/// The client's letter, and which of its attempts it is.
+/// The client's letter, and the number of its attempt.
 pub(super) fn attempt_name(attempt: usize) -> String {
     format!("{}{}", name(attempt / EACH), attempt % EACH + 1)
 }

@@ -1,4 +1,4 @@
-//! The grace of a primary with a known bug: it ends too early, or what is known of it counts for too much.
+//! The grace of a primary with a known bug: it ends too early, or knowledge of it counts for too much.
 
 use std::time::Duration;
 

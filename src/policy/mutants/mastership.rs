@@ -1,4 +1,4 @@
-//! Mastership with a known bug: what Sentinels say counts for more than it is worth.
+//! Mastership with a known bug: Sentinels' answers count for too much.
 
 use super::Mutant;
 use crate::policy::Moment;

@@ -1,4 +1,4 @@
-//! Redelivery with a known bug: a release is forgotten that has to go out again.
+//! Redelivery with a known bug: a release that has to be sent again is forgotten.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! A relay with known bugs: the next holder counts a TTL of its own, or has a token that nobody set aside.
+//! A relay with known bugs: the next holder counts a TTL of its own, or has a token that was not set aside.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The restart quarantine with a known bug: an uptime means something else than the server says.
+//! The restart quarantine with a known bug: it takes an uptime for something else than the server says.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Durati
     let Run { uptime_secs, .. } = run;
     let believed = match uptime_secs {
         ..0 if Mutant::UptimeUnsigned.is_on() => i64::MAX,
-        // What is rounded up is taken as it is.
+        // The rounding of the uptime is ignored.
         0.. if Mutant::QuarantineShort.is_on() => uptime_secs + 1,
         _ => uptime_secs,
     };

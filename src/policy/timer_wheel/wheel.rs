@@ -1,11 +1,11 @@
 //! A hierarchy of timing wheels (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels",
 //! SOSP 1987, scheme 7).
 //!
-//! Each level counts one digit of the time, in base 64. An item stands at the level of the highest
+//! Each level stands for one digit of the time, in base 64. An item is at the level of the highest
 //! digit in which its tick differs from the wheel's, in the list of its own digit there; when the
-//! wheel gets to that list, its items move down. So an item moves at most once per level, and as
-//! the ticks of one level all come before those of the next, the first list of the first level
-//! that has one is the next to look at: two bit scans, whatever time has passed.
+//! wheel gets to that list, its items move down. So an item moves at most once per level. The
+//! ticks of one level all come before those of the next, so the next list is the first with items
+//! on the first level that has some: two bit scans, however much time has passed.
 
 const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -14,7 +14,7 @@ const LEVELS: usize = 11;
 /// No item, no list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Where an item stands: in a circular list, of which the wheel knows the head.
+/// Where an item is: in a circular list, whose head the wheel knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) next: u32,
@@ -36,9 +36,9 @@ pub(super) trait Places {
 
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// No item stands at an earlier tick.
+    /// The wheel's tick; no item's is earlier.
     tick: u64,
-    /// Of each level, which lists have items.
+    /// For each level, a bit for each list that has items.
     occupied: [u64; LEVELS],
     heads: Box<[u32]>,
 }
@@ -48,7 +48,7 @@ impl Wheel {
         Self { tick, occupied: [0; LEVELS], heads: vec![NONE; LEVELS * DIGITS].into() }
     }
 
-    /// Puts an item that is in no list at the end of the one of its tick.
+    /// Appends an item that is in no list to the list of its tick.
     pub(super) fn insert(&mut self, places: &mut impl Places, index: u32, tick: u64) {
         let tick = tick.max(self.tick);
         let level = (63 - ((tick ^ self.tick) | 1).leading_zeros()) / DIGIT_BITS;
@@ -89,8 +89,8 @@ impl Wheel {
         places.place(previous).next = next;
     }
 
-    /// Takes out the first item whose tick is not after `now`, and goes on to its tick; to `now`
-    /// where there is none.
+    /// Takes out the first item whose tick is not after `now`, and goes on to its tick; if there is
+    /// none, to `now`.
     pub(super) fn pop(&mut self, places: &mut impl Places, now: u64) -> Option<u32> {
         while let Some((list, start)) = self.first().filter(|(_, start)| *start <= now) {
             self.tick = self.tick.max(start);
@@ -105,8 +105,8 @@ impl Wheel {
         None
     }
 
-    /// Moves the items of a list that the wheel has got to, all at once: what stays behind would
-    /// come after those that went before it.
+    /// Moves all items of a list that the wheel has got to at once: an item that stayed would come
+    /// after items that were behind it.
     fn move_down(&mut self, places: &mut impl Places, list: usize) {
         while self.heads[list] != NONE {
             let head = self.heads[list];
@@ -116,7 +116,7 @@ impl Wheel {
         }
     }
 
-    /// No item's tick is before this.
+    /// A tick that no item's is before, if there are items.
     pub(super) fn next(&self) -> Option<u64> {
         self.first().map(|(_, start)| start)
     }

@@ -1,4 +1,4 @@
-//! Hashes, and channels that others hear.
+//! Hashes, and channels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ impl Keyspace {
         Ok(count(self.hash(key)?.map_or(0, BTreeMap::len)))
     }
 
-    /// The fields' names, sorted, as Redis has them for scripts.
+    /// The fields' names, sorted, as Redis does for scripts.
     pub(super) fn names(&mut self, key: &Bytes) -> Reply {
         let names = self.hash(key)?.into_iter().flat_map(BTreeMap::keys);
         Ok(Frame::Array(names.cloned().map(Frame::Bulk).collect()))
@@ -88,7 +88,7 @@ impl Keyspace {
         Ok(count(length))
     }
 
-    /// The listeners of the channel will be told.
+    /// Queues a message for the channel's subscribers.
     pub(super) fn publish(&mut self, channel: &Bytes, text: &Bytes) -> Frame {
         let heard = self.channels.get(channel).into_iter().flatten().copied();
         let heard: Vec<u64> = heard.collect();
@@ -97,13 +97,13 @@ impl Keyspace {
         count(heard.len())
     }
 
-    /// The channel, and how many hear it.
+    /// The channel, and its number of subscribers.
     pub(super) fn heard_by(&self, channel: &Bytes) -> Frame {
         let heard = self.channels.get(channel).map_or(0, BTreeSet::len);
         Frame::Array([Frame::Bulk(channel.clone()), count(heard)].into())
     }
 
-    /// From here on this connection hears the channel.
+    /// Subscribes this connection to the channel.
     pub(crate) fn subscribe(&mut self, link: u64, channel: &Bytes) {
         self.channels.entry(channel.clone()).or_default().insert(link);
     }
@@ -112,7 +112,7 @@ impl Keyspace {
         self.channels.clear();
     }
 
-    /// This connection has ended.
+    /// Ends all subscriptions of this connection.
     pub(crate) fn unsubscribe(&mut self, link: u64) {
         self.channels.retain(|_, links| {
             links.remove(&link);
@@ -120,7 +120,7 @@ impl Keyspace {
         });
     }
 
-    /// What is to be told to which listener, since the last call.
+    /// The messages since the last call, each with its connection and channel.
     pub(crate) fn take_published(&mut self) -> Vec<(u64, Bytes, Bytes)> {
         std::mem::take(&mut self.published)
     }

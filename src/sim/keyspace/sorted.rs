@@ -34,7 +34,7 @@ impl Keyspace {
         }
     }
 
-    /// The live members of a set of which each ends at its score, without touching them.
+    /// The live members of a set, each of which ends at its score, without touching them.
     #[cfg(test)]
     pub(crate) fn peek_lasting(&self, key: &[u8]) -> Vec<(Bytes, i64)> {
         let now = self.now_ms();
@@ -47,7 +47,7 @@ impl Keyspace {
         }
     }
 
-    /// By score, and by name where scores are equal.
+    /// The members by score, and those with equal scores by name.
     pub(super) fn members(&mut self, key: &Bytes) -> Result<Vec<(i64, Bytes)>, String> {
         let members = self.sorted(key)?.into_iter().flatten();
         let mut all: Vec<_> = members.map(|(member, score)| (*score, member.clone())).collect();
@@ -88,7 +88,7 @@ impl Keyspace {
         Ok(count(members.iter().filter(|(score, _)| (from..=to).contains(score)).count()))
     }
 
-    /// `options` as scripts have them: `WITHSCORES`, and `LIMIT` with two numbers.
+    /// `options` as in scripts: `WITHSCORES`, and `LIMIT` with two numbers.
     pub(super) fn members_between(
         &mut self,
         key: &Bytes,

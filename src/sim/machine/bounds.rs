@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A lock that is held for some time at least, or delayed, is another's once that is over, and not before.
+/// Another client gets a lock with a minimum time or a delay once that is over, and not before.
 #[test]
 fn bounds_keep_a_lock_from_others_for_as_long_as_they_say() {
     let ms = |ms| Some(Duration::from_millis(ms));

@@ -1,5 +1,5 @@
-//! One primary that fails over to a replica which is late: with a grace nobody holds what another holds, and a lease is
-//! kept whose holder is there.
+//! One primary that fails over to a late replica: with a grace no two clients hold a lock, and a holder that is there
+//! keeps its lease.
 
 mod guards;
 
@@ -12,12 +12,12 @@ use crate::names::marker;
 use crate::policy::Setback;
 use crate::scripts::REIGN;
 
-/// Of leases here, and so how long the grace is.
+/// The longest TTL here, and so the length of the grace.
 const LONG: Duration = Duration::from_secs(10);
-/// How long the server is a replica.
+/// How long a demoted server is a replica.
 const DEMOTED: Duration = Duration::from_millis(1_200);
 
-/// What becomes of connections in a failover.
+/// The fate of connections in a failover.
 #[derive(Clone, Copy, PartialEq)]
 enum Connections {
     Stay,
@@ -29,11 +29,11 @@ impl World {
         Self::with_grace_of(LONG, &vec![wall as fn() -> u64; clients], seed)
     }
 
-    /// The grace that begins with the first connection is over. Each client has a wall clock of its own.
+    /// A world after the grace that begins with the first connection. Each client has a wall clock of its own.
     fn with_grace_of(longest_ttl: Duration, walls: &[fn() -> u64], seed: u64) -> Self {
         let mut world = Self::new(1, walls.len(), seed);
         for (client, wall_micros) in world.clients.iter_mut().zip(walls.iter().copied()) {
-            // Questions outlive a failover on their connection.
+            // Commands outlive a failover on their connection.
             let timeout = Duration::from_secs(4);
             let settings = Settings { timeout, wall_micros, ..settings(1) };
             client.machine = Machine::new(["0".to_owned()], settings, now());
@@ -52,16 +52,16 @@ impl World {
         }
     }
 
-    /// The primary is what it was when it was saved last.
+    /// The primary fails over to its last saved state.
     fn fail_over(&mut self, connections: Connections) {
         self.fail_over_to(connections, 0);
     }
 
-    /// Likewise, and its clock is another, by as much.
+    /// The same, with a clock that differs by `micros`.
     fn fail_over_to(&mut self, connections: Connections, micros: i64) {
         let told = self.servers[0].demote(true);
         self.tell(told);
-        // Where all connections end the successor is another server, and there at once.
+        // If all connections end, the successor is another server, which is there at once.
         self.pass(if connections == Connections::End { Duration::ZERO } else { DEMOTED });
         self.servers[0].step_wall(micros);
         self.servers[0].promote();
@@ -80,7 +80,7 @@ impl World {
         id
     }
 
-    /// Whether it is granted the lock, for which it does not wait.
+    /// Whether a client gets the lock without waiting.
     fn tries(&mut self, client: usize) -> bool {
         let id = self.wants(client, &FENCED, Wait::Never);
         let context = Context::from_waker(Waker::noop());
@@ -99,7 +99,7 @@ impl World {
         false
     }
 
-    /// It asks for the lock, again and again, until it has that.
+    /// A client asks for the lock again and again until it has it.
     fn tries_until_granted(&mut self, client: usize) {
         let ends_at = now().after(LONG * 2);
         while !self.tries(client) {
@@ -111,7 +111,7 @@ impl World {
         self.clients[client].wires[0].as_mut().expect("it is connected")
     }
 
-    /// It is connected again, and has asked since when the server is the primary.
+    /// Waits until a client is connected again, and has queried the reign.
     fn looks_again(&mut self, client: usize) {
         self.cut(client, 0);
         self.run_until("a connection", |world| {
@@ -120,7 +120,7 @@ impl World {
         });
     }
 
-    /// A command of this script is on the way to the server.
+    /// Runs until a command with this text is on the way to the server.
     fn run_until_said(&mut self, client: usize, text: &[u8]) {
         self.run_until("a command", |world| {
             let wire = world.clients[client].wires[0].as_ref();
@@ -136,7 +136,7 @@ impl World {
         self.clients[client].leases.retain(|it| it.id != id);
     }
 
-    /// It asks for the lock in vain.
+    /// A client asks for the lock, and is refused.
     fn refused(&mut self, client: usize) {
         let id = self.wants(client, &FENCED, Wait::Never);
         let context = Context::from_waker(Waker::noop());
@@ -150,12 +150,12 @@ impl World {
     }
 }
 
-/// The successor has never heard of the lease. Its holder keeps it, and all others wait; one that does not is told so.
+/// The successor lacks the lease. Its holder keeps it, and all others wait; one that does not wait is refused.
 fn keeps_its_lease(connections: Connections, kind: &'static Kind) {
     let mut world = World::with_grace(2, 1);
     world.servers[0].save();
     let held = world.holds(0, kind);
-    // From its first renewal on the server tells of its end.
+    // From its first renewal on the server pushes its end.
     world.pass(Duration::from_secs(4));
     world.fail_over(connections);
     world.pass(Duration::from_millis(300));
@@ -178,7 +178,7 @@ fn keeps_its_lease(connections: Connections, kind: &'static Kind) {
     assert!(!kind.is_fenced || world.clients[1].machine.token(waits) > token);
 }
 
-/// The holder stands still meanwhile, and cannot say that it holds.
+/// The holder stands still meanwhile, and cannot report its lease.
 fn stands_still(connections: Connections) {
     let mut world = World::with_grace(2, 2);
     world.servers[0].save();
@@ -195,7 +195,7 @@ fn stands_still(connections: Connections) {
     assert!(!world.is_held(0, held) && world.is_held(1, waits));
 }
 
-/// The successor has the key of an owner that gave the lock back before the present holder had it.
+/// The successor has the key of an owner that released the lock before the present holder had it.
 fn takes_a_stale_key_over(connections: Connections) {
     let mut world = World::with_grace(2, 3);
     let former = world.holds(0, &FENCED);
@@ -207,7 +207,7 @@ fn takes_a_stale_key_over(connections: Connections) {
     assert!(world.is_held(1, held));
 }
 
-/// As above, and the successor is told again of the release, of a lock for which another waited.
+/// As above, and the release is repeated to the successor, for a lock that has a waiter.
 fn hands_nothing_on() {
     let mut world = World::with_grace(3, 4);
     world.clients[0].machine.remembers(0, Box::new(Releases::default()));
@@ -219,12 +219,12 @@ fn hands_nothing_on() {
     world.run_until("the next", |world| world.is_granted(2, waits));
     world.gives_back(2, waits);
     let held = world.holds(1, &FENCED);
-    // It waits again, and so hears what is pushed.
+    // It waits again, and so gets pushes.
     world.wants(2, &FENCED, Wait::Forever);
     world.run_until("an entry", World::is_waited_for);
     let told = world.servers[0].demote(true);
     world.tell(told);
-    // Neither notices while that is under way.
+    // Neither notices the failover while it is under way.
     [1, 2].iter().for_each(|client| world.clients[*client].is_paused = true);
     world.pass(DEMOTED);
     world.servers[0].promote();
@@ -236,13 +236,13 @@ fn hands_nothing_on() {
     assert!(world.is_held(1, held));
 }
 
-/// A question is under way while the server is a replica, and arrives in the reign behind that.
+/// A command is under way while the server is a replica, and arrives in the next reign.
 fn arrives_late() {
     let mut world = World::with_grace(2, 5);
     world.servers[0].save();
     world.holds(0, &FENCED);
     world.clients[0].is_paused = true;
-    // What it knows of the reign is fresh.
+    // Its knowledge of the reign is fresh.
     world.refused(1);
     let late = world.wants(1, &FENCED, Wait::Never);
     world.clients[1].wires[0].as_mut().unwrap().held_until =
@@ -266,7 +266,7 @@ fn ends() {
     }
 }
 
-/// A successor that has not heard of the holder is replaced by one that has not either, within its grace.
+/// A successor without the holder's lease is replaced, within its grace, by another without it.
 fn is_promoted_again(connections: Connections) {
     let mut world = World::with_grace(2, 7);
     world.servers[0].save();
@@ -282,7 +282,7 @@ fn is_promoted_again(connections: Connections) {
     world.tries_until_granted(1);
 }
 
-/// A restart that forgets all, and one behind which the clock is another.
+/// A restart that loses everything, and one after which the clock differs.
 fn restarts_without_memory() {
     let mut world = World::with_grace(2, 8);
     let held = world.holds(0, &FENCED);
@@ -301,8 +301,8 @@ fn restarts_without_memory() {
     world.tries_until_granted(1);
 }
 
-/// Leases are the shortest, and tokens as far apart as they may be: a clock ahead proposed the one that was lost, and
-/// one behind the next, to a server whose clock is behind, too.
+/// The shortest leases, with tokens as far apart as possible: a clock ahead proposed the lost one, and a clock behind
+/// the next, to a server whose clock is behind, too.
 fn has_larger_tokens() {
     let ahead = || wall() + 900_000;
     let behind = || wall() - 900_000;
@@ -320,7 +320,7 @@ fn has_larger_tokens() {
     assert!(world.clients[1].machine.token(next) > token);
 }
 
-/// What says since when the server is the primary is under way for almost half a second.
+/// The reply about the reign is under way for almost half a second.
 fn is_told_late() {
     let mut world = World::with_grace(2, 10);
     world.servers[0].save();
@@ -333,7 +333,7 @@ fn is_told_late() {
     world.tries_until_granted(1);
 }
 
-/// What a holder says arrives when the grace is over, and another has been granted the lock, with a smaller token.
+/// A holder's report arrives after the grace, when another has been granted the lock, with a smaller token.
 fn is_heard_late() {
     let mut world = World::with_grace(2, 11);
     world.servers[0].save();
@@ -351,7 +351,7 @@ fn is_heard_late() {
     assert!(world.is_held(1, next));
 }
 
-/// One that has not heard of the theft says that it holds.
+/// A victim that does not know of the theft reports its lease.
 fn is_stolen_from() {
     let mut world = World::with_grace(2, 12);
     let former = world.holds(0, &FENCED);
@@ -365,7 +365,7 @@ fn is_stolen_from() {
     world.servers[0].promote();
     (0..2).for_each(|client| world.cut(client, 0));
     world.clients[0].is_paused = false;
-    // Less than a third of a TTL: it is refused when it says so first.
+    // Less than a third of a TTL: its first report is refused.
     (0..20_000).for_each(|_| world.step());
     assert!(!world.is_held(0, former));
     world.pass(LONG * 2);
@@ -387,7 +387,7 @@ fn meets_a_replica() {
     world.tries_until_granted(1);
 }
 
-/// What a connection has learned has lapsed when a lease that the successor knows is extended over it.
+/// A connection's reign has lapsed when it extends a lease that the successor knows.
 fn is_used_meanwhile() {
     let mut world = World::with_grace(2, 14);
     let others = [b"b", b"c"].map(|name| {
@@ -401,7 +401,7 @@ fn is_used_meanwhile() {
     world.holds(0, &FENCED);
     world.clients[0].is_paused = true;
     world.pass(DEMOTED);
-    // It looks, and is told late how that was before.
+    // It queries the reign, and gets the former state late.
     let run = world.wire(1).run;
     world.clients[1].machine.extend(others[0], now());
     world.run_until("an answer", |world| world.wire(1).run >= run + 2);
@@ -419,7 +419,7 @@ fn is_used_meanwhile() {
     world.tries_until_granted(1);
 }
 
-/// The holder has no grace, and says nothing to the successor.
+/// The holder has no grace, and reports nothing to the successor.
 fn is_beside_one_without(connections: Connections) {
     let mut world = World::with_grace(2, 16);
     world.cut(0, 0);
@@ -430,14 +430,14 @@ fn is_beside_one_without(connections: Connections) {
     world.tries_until_granted(1);
 }
 
-/// How what a server says of its reign comes to harm.
+/// The fault in a server's reply about its reign.
 #[derive(Clone, Copy, PartialEq)]
 enum Harm {
     Lost,
     Twice,
 }
 
-/// The connection ends by that, and the lock is had once the holder's lease is over.
+/// The fault ends the connection, and another gets the lock once the holder's lease is over.
 fn is_told_badly(harm: Harm) {
     let mut world = World::with_grace(2, 15);
     world.servers[0].save();

@@ -1,4 +1,4 @@
-//! Requests that wait in one line for a limited time, over a link whose round trip is longer than their limits are apart.
+//! Requests that wait in one line with limits, over a link whose round trip is longer than their limits are apart.
 
 use super::*;
 use crate::machine::Refusal;
@@ -7,10 +7,10 @@ use crate::policy::Setback;
 const WAITING: u32 = 12;
 const FIRST_LIMIT: Duration = Duration::from_secs(2);
 const APART: Duration = Duration::from_millis(10);
-/// Each way takes a half to one and a half of it; a command times out after 200 ms.
+/// Mean latency of one way, which takes half to one and a half of it; a command times out after 200 ms.
 const LATENCY_MICROS: u64 = 50_000;
 
-/// A lock of the first client, and a line of the second behind one that waits for ever: each with the end of its limit.
+/// The first client holds a lock; the second has a line behind a request that waits for ever: each with its end.
 fn line(servers: usize, seed: u64) -> (World, Vec<(LeaseId, Moment)>) {
     let mut world = World::new(servers, 2, seed);
     world.latency = LATENCY_MICROS;
@@ -26,8 +26,8 @@ fn line(servers: usize, seed: u64) -> (World, Vec<(LeaseId, Moment)>) {
     (world, waiting)
 }
 
-/// What each of them came to, none later than its limit; and how many commands servers have run in the last half second,
-/// unless connections ended.
+/// The result of each request, none later than its limit; and the number of commands that servers ran in the last half
+/// second, unless connections ended.
 fn ends(world: &mut World, waiting: &[(LeaseId, Moment)]) -> (Vec<Setback>, u32) {
     let context = Context::from_waker(Waker::noop());
     let (mut asked, mut ends) = (0, Vec::new());

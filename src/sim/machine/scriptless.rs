@@ -6,8 +6,8 @@ use crate::extra::scriptless::in_the_place_of;
 
 const STEPS: u32 = 150_000;
 
-/// Some clients have scripts, and some have none, for some simulated seconds of all that can happen to connections,
-/// servers and processes; in the end nothing is left.
+/// Some clients have scripts, and some have none, for some simulated seconds with faults of connections, servers and
+/// processes; in the end no lock is left.
 fn soak(servers: usize, seed: u32) -> usize {
     let mut world = World::new(servers, 3, seed.into());
     world.latency = [200, 2_000, 50_000][seed as usize / 3 % 3];
@@ -54,7 +54,7 @@ fn takes_beside_a_loss(seed: u64) {
     let before = world.asked(0);
     for step in 0..60 {
         world.step();
-        // With a seal behind them, there are four commands in the first.
+        // With a seal after them, the first write has four commands.
         if step == seed % 20 && (1..=4).contains(&(world.asked(0) - before)) {
             world.forgot_at = Some(now());
             let told = world.servers[0].lose(b"a");
@@ -75,7 +75,7 @@ fn a_lock_that_is_lost_before_its_token_is_proved_is_not_granted() {
     assert!(is_found);
 }
 
-/// One that has lost its lock gives nobody else's back.
+/// A client that has lost its lock does not release another owner's.
 fn gives_back_late() {
     let mut world = World::new(1, 2, 7);
     world.run_until("links", |world| world.clients.iter().all(|it| it.machine.serving() == 1));

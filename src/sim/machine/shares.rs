@@ -5,24 +5,24 @@ use super::*;
 use crate::extra::sharing::Sharing;
 use crate::machine::TurnedDown;
 
-/// Of 100 microseconds.
+/// Steps of a run, of 100 microseconds each.
 const STEPS: u32 = 100_000;
 const LIMIT: u32 = 3;
 
-/// What a user has, or asks for.
+/// A user's share, or request for one.
 struct Share {
     client: usize,
     id: LeaseId,
     has: Sharing,
     is_granted: bool,
-    /// What is asked for in its place, and when the first ends.
+    /// The request for another share in its place, and when the first one ends.
     turning: Option<(LeaseId, Sharing, Moment)>,
 }
 
 struct Day {
     world: World,
     shares: Vec<Share>,
-    /// The largest token of a writer, and of all.
+    /// The largest token of writers, and of all.
     written: u64,
     largest: u64,
     granted: usize,
@@ -82,7 +82,7 @@ impl Day {
         }
     }
 
-    /// Whether its user is done with it.
+    /// Acts on a share; returns whether its user is done with it.
     fn act_on(&mut self, at: usize) -> bool {
         let context = Context::from_waker(Waker::noop());
         let Share { client, id, has, is_granted, turning } = self.shares[at];
@@ -172,7 +172,7 @@ impl Day {
     }
 }
 
-/// What was granted, and what became something else.
+/// Runs; returns the numbers of grants and of changed shares.
 fn live(servers: usize, seed: u32, has_permits: bool) -> [usize; 2] {
     let mut world = World::new(servers, 3, seed.into());
     world.latency = [200, 2_000, 50_000][seed as usize / 3 % 3];
@@ -237,7 +237,7 @@ fn known_bugs_of_shares_are_noticed() {
     ];
     for (mutant, first) in bugs {
         mutants::set(Some(mutant));
-        // As many servers each time.
+        // Each time with the same number of servers.
         let mut seeds = (first..).step_by(3).take(40);
         let is_noticed =
             seeds.any(|seed| panics(|| _ = live([1, 3, 5][first as usize], seed, false)));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Requests of a process go on with a lock that was held for a moment; one that was held for longer goes to the process
-/// that waits before them.
+/// A lock that was held briefly goes on to requests of the same process; one that was held for longer goes to the
+/// process that waits before them.
 fn hold_beside(held_for: u64) -> bool {
     let mut world = World::new(1, 2, 7);
     world.run_until("links", |world| {
@@ -19,7 +19,7 @@ fn hold_beside(held_for: u64) -> bool {
     world.clients[0].machine.release(first, now());
     world.run_until("its turn", |world| world.is_granted(1, there));
     world.clients[1].machine.forget(there, now());
-    // It is in the queue behind the first of those that wait here.
+    // It is in the queue behind the first request that waits here.
     let again = world.ask(1, &PLAIN, Wait::Forever);
     world.run_until("the next", |world| world.is_granted(0, here[0]));
     (0..held_for).for_each(|_| world.step());
@@ -39,7 +39,7 @@ fn a_lock_that_was_held_for_a_moment_goes_on_within_its_process() {
     assert!(hold_beside(100));
 }
 
-/// One of three servers has the queue, and keeps a lease that the others have lost: the first in the queue asks them.
+/// One of three servers has the queue, and keeps a lease that the others have lost: the first waiter asks them.
 #[test]
 fn the_first_in_a_queue_finds_that_the_other_servers_have_lost_the_lease() {
     for kind in [&FENCED, &PLAIN] {

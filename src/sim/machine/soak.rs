@@ -1,10 +1,10 @@
-//! Random days of a few clients, and the known bugs that these have to notice.
+//! Random runs of a few clients, and the known bugs that they have to notice.
 
 use super::*;
 
-/// Of 100 microseconds.
+/// Steps of a run, of 100 microseconds each.
 const STEPS: u32 = 200_000;
-/// Beyond each clock, and below the end of tokens.
+/// A token beyond each clock, and below the largest one.
 pub(super) const FAR: u64 = 8_000_000_000_000_000;
 
 fn bounds() -> Bounds {
@@ -18,7 +18,7 @@ fn soak(servers: usize, seed: u32) -> (usize, usize) {
     world.latency = [200, 2_000, 50_000][seed as usize / 3 % 3];
     world.harmed = [0, 10, 30][seed as usize % 4 % 3];
     let kind = if seed % 2 == 0 { &FENCED } else { &PLAIN };
-    // Only where tokens are dense are they issued twice by those that keep no others aside. Nothing is forgotten then.
+    // Only dense tokens are issued twice if none are set aside. No server loses its memory then.
     if seed % 4 == 2 && seed % 5 != 0 {
         let counters = (0..).map(|at| FAR + 1_000 * at);
         world.servers.iter_mut().zip(counters).for_each(|(server, it)| server.put_counter("a", it));
@@ -37,7 +37,7 @@ fn soak(servers: usize, seed: u32) -> (usize, usize) {
 }
 
 impl World {
-    /// In the end everything is given back: by the machine, or by its users.
+    /// In the end everything is released: by the machine, or by its users.
     pub(super) fn ends(&mut self, seed: u32) {
         for client in 0..self.clients.len() {
             if seed % 2 == 1 {
@@ -53,7 +53,7 @@ impl World {
         self.run_until("nothing", |world| {
             world.clients.iter().all(|client| client.machine.len() == 0)
         });
-        // What is kept from others by bounds ends by itself.
+        // Locks that stay taken by bounds end by themselves.
         let most = NOW_MICROS.get() + 3_000_000;
         self.run_until("no key", |world| !world.has_key());
         assert!(NOW_MICROS.get() < most, "seed {seed} at {}", NOW_MICROS.get());
@@ -64,7 +64,7 @@ impl World {
             let (client, server) = (below(3), below(servers));
             self.cut(client, server);
         }
-        // For longer than a TTL, now and then, and all of a client's at once.
+        // Sometimes for longer than a TTL, and all of a client's connections at once.
         if random() % 50_000 == 0 {
             let (client, held_until) = (below(3), NOW_MICROS.get() + random() % 3_000_000);
             let is_all = percent(50);
@@ -74,7 +74,7 @@ impl World {
                 }
             }
         }
-        // A user that may publish can say to the next waiter that the lock is its.
+        // A user that may publish can forge a push to the next waiter.
         if random() % 10_000 == 0 {
             let server = below(servers);
             let told = self.servers[server].forge_push("a", "9007199254740991");
@@ -85,7 +85,7 @@ impl World {
             if self.servers[server].is_down() {
                 self.servers[server].start();
             } else if !self.servers.iter().any(Server::is_down) {
-                // With the restart quarantine it may forget all.
+                // With the restart quarantine it may lose all its memory.
                 self.stop(server, servers == 1 || percent(50));
             }
         }
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// Where all is given back behind a shutdown, another process takes its place.
+    /// After a shutdown has released everything, another process replaces it.
     fn begin_again(&mut self, client: usize) {
         let context = Context::from_waker(Waker::noop());
         let machine = &mut self.clients[client].machine;
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// The users of its leases do what they may; those that hold one keep it for about `hold` steps.
+    /// A client's users act on their leases; holders keep one for about `hold` steps.
     pub(super) fn act(&mut self, client: usize, hold: u64) {
         let mut at = 0;
         while at < self.clients[client].leases.len() {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Whether its user is done with it.
+    /// Acts on a lease; returns whether its user is done with it.
     fn act_on(&mut self, client: usize, at: usize, hold: u64) -> bool {
         let Use { id, is_granted, is_releasing } = self.clients[client].leases[at];
         let context = Context::from_waker(Waker::noop());
@@ -209,8 +209,8 @@ impl World {
         false
     }
 
-    /// The key lasts, at a quorum of the servers, for as long as a holder counts on it. A server may have forgotten it
-    /// between its answer and the grant: what that does is the restart quarantine's.
+    /// Checks that a quorum of servers has the key for as long as a holder counts on it. A server may have lost it
+    /// between its answer and the grant: that is for the restart quarantine.
     fn lasts(&mut self, until: Moment) {
         if self.forgot_at.is_some_and(|at| now().since(at) < 2 * TTL) {
             return;
@@ -225,7 +225,7 @@ impl World {
         assert!(lasting > servers / 2, "{lasting} of {servers} keys last {left} ms");
     }
 
-    /// Nobody holds the lock beside another.
+    /// Checks that nobody holds the lock beside another.
     pub(in crate::sim) fn check(&self) {
         let holds = |client: &Client| {
             let held = client.leases.iter().filter(|it| {
@@ -251,7 +251,7 @@ fn no_two_hold_a_lock_whatever_connections_do() {
     assert!(all_released > 90, "{all_released} given back");
 }
 
-/// Bugs of the parts that this machine is made of show, so the scenes above can fail.
+/// Bugs of this machine's parts are noticed, so the runs above can fail.
 #[test]
 fn known_bugs_of_its_parts_are_noticed() {
     let soaked = |seed: u32| _ = soak([1, 3, 5][seed as usize % 3], seed);

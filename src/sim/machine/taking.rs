@@ -33,7 +33,7 @@ impl World {
         id
     }
 
-    /// Its token is larger than all before; then it goes.
+    /// Checks that its token is larger than all before, and releases it.
     fn passes(&mut self, client: usize, id: LeaseId) {
         self.run_until("its turn", |world| world.is_granted(client, id));
         let token = self.clients[client].machine.token(id);
@@ -43,7 +43,7 @@ impl World {
     }
 }
 
-/// Where tokens are dense, one that was not set aside is another's too.
+/// If tokens are dense, one that was not set aside is issued to another, too.
 #[test]
 fn those_that_wait_beside_a_thief_have_tokens_that_nobody_else_has() {
     for servers in [1, 3] {
@@ -60,7 +60,7 @@ fn those_that_wait_beside_a_thief_have_tokens_that_nobody_else_has() {
     }
 }
 
-/// A thief is renewed as any other, and so is one without a token, which goes on within its process.
+/// A stolen lease is renewed as any other, and so is one without a token, which goes on within its process.
 #[test]
 fn what_is_taken_is_kept_and_handed_on() {
     for (servers, kind, by) in [(1, &FENCED, &SEIZED), (3, &PLAIN, &SEIZED_PLAIN)] {
@@ -102,7 +102,7 @@ fn a_ticket_is_kept_from_all_until_one_adopts_it() {
     }
 }
 
-/// Whichever of the owner and the ticket has the lock by then, and whatever becomes of connections.
+/// Whether the owner or the ticket has the lock by then, and whatever happens to connections.
 #[test]
 fn a_ticket_that_nobody_has_is_given_back_whenever_its_maker_goes() {
     for seed in 0..40_u8 {

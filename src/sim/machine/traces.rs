@@ -1,13 +1,12 @@
-//! Nothing is forgotten: whatever a server has of a lock, some lease of a machine still knows of it (safety rule 15).
+//! No lock is forgotten: while a server has one, some lease of a machine still knows of it (safety rule 15).
 
 use super::soak::FAR;
 use super::*;
 
-/// Of 100 microseconds.
+/// Steps of a run, of 100 microseconds each.
 const STEPS: u32 = 100_000;
 
-/// Three processes, each of which asks four times at once. Now and then a server is slow to one of them, or a connection
-/// ends.
+/// Three processes with four requests each at once. Now and then a server is slow to one of them, or a connection ends.
 fn contend(servers: usize, seed: u32) -> usize {
     let mut world = World::new(servers, 3, seed.into());
     world.latency = [500, 3_000][seed as usize % 2];

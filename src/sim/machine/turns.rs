@@ -1,9 +1,9 @@
-//! Processes that have a lock in turns.
+//! Processes that take turns with a lock.
 
 use super::taking::world;
 use super::*;
 
-/// Of an entry in the queue: `CLIENT CACHING YES`, and the question.
+/// Commands of an entry in the queue: `CLIENT CACHING YES`, and `queue.lua`.
 const COMMANDS: usize = 2;
 
 impl World {
@@ -11,7 +11,7 @@ impl World {
         (0..500).for_each(|_| self.step());
     }
 
-    /// A lock is given back, and servers have heard of that.
+    /// Releases a lock, and waits until servers have carried that out.
     fn lets_go(&mut self, client: usize, id: LeaseId) {
         self.clients[client].machine.forget(id, now());
         self.settle();
@@ -24,8 +24,8 @@ impl World {
     }
 }
 
-/// Its question was refused, and its entry had the lock: the other process goes on to want that. Were the next question
-/// not the queue's, it would come after the release that could hand the lock over, and so on for ever.
+/// A process's acquire was refused, and its entry got the lock, while the other process still wants it. If its next
+/// command were not the queue's, it would come after the release that could hand the lock over, and so on for ever.
 #[test]
 fn a_process_that_was_refused_asks_the_queue_first_the_next_time() {
     let mut world = world(1, 7);
@@ -57,7 +57,7 @@ fn a_process_that_was_refused_asks_the_queue_first_the_next_time() {
     assert!(!world.has_key() && !world.is_waited_for());
 }
 
-/// A server writes last to the connection that had something to be told first: that is the one of the next holder then.
+/// A server writes last to the connection that was the first with something to send: here the next holder's.
 #[test]
 fn the_holder_of_a_lock_that_others_want_has_an_answer_before_it_frees_that() {
     let mut world = world(1, 8);

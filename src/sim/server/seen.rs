@@ -14,7 +14,7 @@ const ENTRY_LIFE_MS: i64 = 30_000;
 /// What a server has of a lock.
 pub(crate) struct Look {
     pub(crate) value: Option<Bytes>,
-    /// Its owner, or all owners of shares.
+    /// The lock's owner, or all owners of shares.
     pub(crate) holders: Vec<Bytes>,
     /// The shares that last, each with its end.
     pub(crate) shares: Vec<(Bytes, i64)>,
@@ -30,7 +30,7 @@ impl Look {
             true => keyspace.peek_lasting(&[b"{", &lock[..], b"}:shares"].concat()),
             false => Vec::new(),
         };
-        // Behind the first share of an owner stand the others, each with a number.
+        // An owner's first member is followed by others, each with a number.
         let firsts = shares.iter().map(|(share, _)| share).filter(|share| !share.contains(&b'#'));
         let owner = value.as_ref().filter(|_| !is_shared);
         let owner =
@@ -41,13 +41,13 @@ impl Look {
 }
 
 impl Server {
-    /// What it has of locks now.
+    /// The server's present state of locks.
     pub(crate) fn look(&mut self, locks: &[&Bytes]) -> Vec<Look> {
         self.catch_up();
         locks.iter().map(|lock| Look::of(&self.keyspace, lock)).collect()
     }
 
-    /// Keeps what it has now, for a time to come.
+    /// Saves the present state.
     pub(crate) fn save(&mut self) {
         self.saved = Some(self.keyspace.clone());
     }
@@ -56,7 +56,7 @@ impl Server {
         self.saved.is_some()
     }
 
-    /// When it starts next without its memory, it begins with what was kept, and not with nothing.
+    /// When the server starts next without its memory, it begins with the saved state, and not empty.
     pub(crate) fn will_begin_older(&mut self) {
         self.begins_older = true;
     }
@@ -75,7 +75,7 @@ impl Server {
         self.keyspace.is_replica
     }
 
-    /// It becomes a replica, and has what its master has: what was kept, or nothing. Its connections stay.
+    /// Makes the server a replica with its master's data: the saved state, or nothing. Its connections stay.
     pub(crate) fn demote(&mut self, has_saved: bool) -> Vec<Told> {
         self.keyspace.is_replica = true;
         let nothing = Keyspace::default();
@@ -89,7 +89,7 @@ impl Server {
         self.keyspace.is_replica = false;
     }
 
-    /// Another server has its place, which has run for long.
+    /// Replaces the server by another, which has run for long.
     pub(crate) fn is_another(&mut self) {
         self.run += 1;
         self.started_at = self.wall() - UPTIME_MICROS;
@@ -99,7 +99,7 @@ impl Server {
         self.wall_ahead_micros += micros;
     }
 
-    /// Its wall clock is so far behind.
+    /// How far its wall clock is behind.
     pub(crate) fn is_behind_by(&self) -> Duration {
         let micros = (self.true_wall)() - self.wall();
         Duration::from_micros(u64::try_from(micros).unwrap_or(0))
@@ -113,7 +113,7 @@ impl Server {
         self.scripts.contains_key(digest)
     }
 
-    /// The numbers under keys; 0 where there is none.
+    /// The numbers in keys; 0 for a missing key.
     pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
         self.catch_up();
         let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();

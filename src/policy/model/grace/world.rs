@@ -1,4 +1,4 @@
-//! What there is: servers, what is replicated between them, clients; and what the adversary does to servers.
+//! The world: servers, the data that they replicate, clients; and what the adversary does to servers.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ pub(in super::super) const SHUT: &str = "a primary grants nothing for longer tha
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Bounds {
-    /// Of each client's leases, in ticks.
+    /// The TTL of each client's leases, in ticks.
     pub(in super::super) ttls: [u8; CLIENTS],
-    /// The TTL of a lease to which another goes on within its process; 0 where none does.
+    /// The TTL of a lease that takes over within its process; 0 if none does.
     pub(in super::super) heirs_ttl: u8,
     pub(in super::super) promotions: u8,
     pub(in super::super) restarts: u8,
     /// How many times the marker is lost.
     pub(in super::super) losses: u8,
-    /// Leases that are asked for.
+    /// Leases that are requested.
     pub(in super::super) attempts: u8,
     /// Proposals are off by up to a tick.
     pub(in super::super) is_off: bool,
@@ -30,13 +30,13 @@ pub(in super::super) struct Bounds {
     pub(in super::super) behind: u8,
     /// Tokens may fall, and leases be lost, too.
     pub(in super::super) is_exclusion_alone: bool,
-    /// Questions of the first client that are not answered in the tick in which they are asked.
+    /// Commands of the first client that are not answered in the tick in which they are sent.
     pub(in super::super) late: u8,
-    /// Leases are neither extended nor given back.
+    /// Leases are neither extended nor released.
     pub(in super::super) is_left: bool,
     /// Ticks in a second.
     pub(in super::super) ticks: u8,
-    /// In ticks.
+    /// The length of a run, in ticks.
     pub(in super::super) length: u8,
 }
 
@@ -44,10 +44,10 @@ pub(super) const CLIENTS: usize = 2;
 pub(super) const NODES: usize = 2;
 /// Tokens in a tick.
 pub(super) const TOKENS: u8 = 8;
-/// What clocks say at tick 0: none says less than nothing.
+/// The clocks at tick 0, so that none is negative.
 pub(super) const EPOCH: u8 = 5;
 
-/// Of the run and the replication id 0 where there is none.
+/// The marker of a reign; the run and the replication id are 0 if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Marker {
     pub(super) run: u8,
@@ -55,10 +55,10 @@ pub(super) struct Marker {
     pub(super) began: u8,
 }
 
-/// What is replicated.
+/// The replicated data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Data {
-    /// 0 where the lock is free.
+    /// 0 if the lock is free.
     pub(super) owner: u8,
     pub(super) ends: u8,
     pub(super) counter: u8,
@@ -76,7 +76,7 @@ pub(super) struct Node {
 pub(super) enum Connection {
     #[default]
     None,
-    /// It has asked for the reign.
+    /// The client has asked for the reign.
     Asks {
         node: usize,
         asked: u8,
@@ -89,7 +89,7 @@ pub(super) enum Connection {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
-    /// 0 where it holds none.
+    /// 0 if the client holds no lease.
     pub(super) owner: u8,
     pub(super) token: u8,
     pub(super) ttl: u8,
@@ -105,7 +105,7 @@ pub(in super::super) enum What {
         from: u8,
     },
     Extend,
-    /// In time until then, by the server's clock.
+    /// Until when it is in time, by the server's clock.
     Repair {
         by: u64,
     },
@@ -114,13 +114,13 @@ pub(in super::super) enum What {
     },
 }
 
-/// A question about a lease; its token is the one that is proposed.
+/// A command for a lease; its token is the proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Message {
     pub(super) what: What,
     pub(super) lease: Lease,
     pub(super) asked: u8,
-    /// The largest token that had been issued.
+    /// The largest token that had been issued when it was sent.
     pub(super) floor: u8,
 }
 
@@ -137,9 +137,9 @@ pub(super) struct Client {
 pub(in super::super) struct World {
     pub(super) now: u8,
     pub(super) primary: usize,
-    /// When it began to be.
+    /// When the present primary became one.
     pub(super) changed: u8,
-    /// When the first client found it so.
+    /// When the first client found it a primary.
     pub(super) begun: Option<u8>,
     pub(super) promotions: u8,
     pub(super) restarts: u8,

@@ -1,4 +1,4 @@
-//! The processes: what each may do next, and what becomes of what it hears.
+//! The processes: what each may do next, and what messages to it lead to.
 
 use super::super::super::waiter::{Shown, WaiterState};
 use super::super::super::{QueueAnswer, WaiterAction, WaiterEvent};
@@ -17,11 +17,11 @@ fn micros(token: u8) -> u64 {
     if token == FORGED { (1 << 53) - 1 } else { CLOCK + u64::from(token) }
 }
 
-/// Adds a step: what happens, and what it changes.
+/// Adds a step: what happens, and its changes.
 type Add<'a> = dyn FnMut(Deed, &dyn Fn(&mut World)) + 'a;
 
 impl Queues {
-    /// What happens to no process alone.
+    /// Events that concern no single process.
     pub(super) fn of_world(&self, world: &World, found: &mut Vec<(Event, World)>) {
         let mut add = |event: Event, change: &dyn Fn(&mut World)| {
             let mut next = *world;
@@ -65,7 +65,7 @@ impl Queues {
         let guarded = if self.is(Weakness::NoGuard) { 0 } else { longest };
         world.server.restart(guarded);
         for process in &mut world.processes {
-            // The guard does not reach back to what holders know: their keys are gone.
+            // The guard does not concern present holders: their keys are gone.
             process.is_keyless |= process.holds();
             process.is_subscribed = false;
             (process.questions, process.answers) = (Mails::default(), Mails::default());
@@ -268,7 +268,7 @@ impl Queues {
         }
     }
 
-    /// Gives back what the process has or waits for.
+    /// Releases what the process has or waits for.
     pub(super) fn ends(&self, world: &mut World, number: usize) {
         let process = &mut world.processes[number];
         let owner = process.owner;
@@ -287,7 +287,7 @@ impl Queues {
 
     pub(super) fn read(&self, world: &mut World, number: usize, mail: Mail) {
         let process = &mut world.processes[number];
-        // Asked again at once, whatever it was.
+        // The command is sent again at once, whatever it was.
         if mail.what >= AGAIN && !process.questions.is_full() {
             return self.send(process, mail.owner, ASKS[usize::from(mail.what - AGAIN)]);
         }
@@ -383,7 +383,7 @@ impl Queues {
         world.issued = world.issued.max(token);
     }
 
-    /// What makes no difference any more.
+    /// Forgets what makes no difference any more.
     pub(super) fn without_the_needless(&self, mut world: World) -> World {
         world.note_lost_places(PROCESSES);
         for process in &mut world.processes {
@@ -401,7 +401,7 @@ impl Queues {
                     ..Process::default()
                 };
             }
-            // How old a question is that gives back, nobody asks.
+            // The age of a release does not matter.
             for mail in process.questions.each() {
                 if matches!(ASKS[usize::from(mail.what)], Ask::Leave) {
                     mail.age = 0;

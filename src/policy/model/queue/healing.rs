@@ -1,14 +1,14 @@
-//! What becomes of the waiters once nothing fails any more.
+//! Whether a waiter gets the lock once nothing fails any more.
 
 use super::keys::FOREIGN;
 use super::world::{Ask, Faults, Mail, Phase, Queues, World};
 
-/// TTLs after which nobody may still be waiting for a lock that nobody keeps.
+/// TTLs after which no waiter may still be without a lock that nobody keeps.
 const PATIENCE: u8 = 6;
 
 impl Queues {
-    /// Whether no waiter is granted the lock, though from here on nothing fails, holders
-    /// give back at once, and all that is under way arrives.
+    /// Whether no waiter is granted the lock, although from here on nothing fails, holders
+    /// release at once, and all messages arrive.
     pub(super) fn is_stranded(&self, world: &World) -> bool {
         let waited = world.processes.map(|process| process.waits());
         if !waited.contains(&true) {
@@ -37,7 +37,7 @@ impl Queues {
         still.filter(|(process, waited)| *waited && process.waits()).count() > 0
     }
 
-    /// Delivers all that is under way; whether one of the waiters holds.
+    /// Delivers all messages; returns whether one of the waiters holds.
     fn goes_well(&self, world: &mut World, waited: &[bool]) -> bool {
         loop {
             let mut has_moved = false;

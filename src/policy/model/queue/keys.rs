@@ -1,4 +1,4 @@
-//! What the server keeps of one lock and its queue.
+//! The server's keys of one lock and its queue.
 
 /// Processes, at most.
 pub(in super::super) const PROCESSES: usize = 3;
@@ -10,10 +10,10 @@ pub(super) type Owner = u8;
 
 /// Entries that the queue has room for: each process has one, and a stray may leave another.
 pub(super) const ENTRIES: usize = PROCESSES + 1;
-/// Ticks that an entry lives without a word from its waiter.
+/// Ticks that an entry lives without a command of its waiter.
 pub(super) const ENTRY_LIFE: u8 = 3;
 
-/// Entries of no waiter that lives, and gaps, that a script takes out before it does anything else.
+/// Maximum dead entries, gaps and garbage that a script takes out before it does anything else.
 pub(super) const LOOKS: u8 = 2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +27,7 @@ pub(super) struct Server {
     pub(super) owner: Owner,
     /// Ticks until the key expires.
     pub(super) left: u8,
-    /// 0 once it is lost.
+    /// The counter; 0 once it is lost.
     pub(super) counter: u8,
     /// The largest token ever minted: the server's clock is above it.
     pub(super) minted: u8,
@@ -35,7 +35,7 @@ pub(super) struct Server {
     pub(super) guarded: u8,
     pub(super) queue: [Entry; ENTRIES],
     pub(super) len: u8,
-    /// What stands before all entries and is no waiter that lives: dead ones whose entries last, gaps, garbage.
+    /// The number of dead waiters' entries, gaps and garbage before all entries.
     pub(super) dead: u8,
 }
 
@@ -54,7 +54,7 @@ impl Server {
         self.queue[..len].iter_mut().for_each(|entry| entry.left = entry.left.saturating_sub(1));
     }
 
-    /// It starts without memory, and grants nothing for this number of ticks.
+    /// Restarts the server without memory; it grants nothing for this number of ticks.
     pub(super) fn restart(&mut self, guarded: u8) {
         *self = Self { minted: self.minted, guarded, ..Self::default() };
     }
@@ -78,14 +78,14 @@ impl Server {
         self.len -= 1;
     }
 
-    /// The waiters at the front that have not asked for too long.
+    /// Removes waiters at the front that have not asked for too long.
     pub(super) fn purge(&mut self) {
         while self.len > 0 && self.queue[0].left == 0 {
             self.remove(self.queue[0].owner);
         }
     }
 
-    /// Takes out what stands before the entries, as much as a script may; whether that is not all.
+    /// Takes out dead entries, as many as a script may; returns whether some are left.
     pub(super) fn clear(&mut self) -> bool {
         self.dead = self.dead.saturating_sub(LOOKS);
         self.dead > 0

@@ -4,7 +4,7 @@ use super::server::YOURS;
 use super::world::{Ask, Mail, Phase, Queues, World};
 
 impl Queues {
-    /// The holder's successor in its process takes over, which is another owner.
+    /// Another owner of the holder's process takes over.
     pub(super) fn hand_over(&self, world: &mut World, number: usize) {
         let process = &mut world.processes[number];
         process.owner += 1;

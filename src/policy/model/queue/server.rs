@@ -3,14 +3,14 @@
 use super::keys::{ENTRIES, ENTRY_LIFE, Entry, Owner, Server};
 use super::world::{Ask, Breach, Mail, Queues, Weakness, World};
 
-/// What an answer says.
+/// The values of an answer.
 pub(super) const YOURS: u8 = 1;
 pub(super) const WAITING: u8 = 2;
 pub(super) const WAITING_FIRST: u8 = 3;
 pub(super) const GONE: u8 = 4;
 pub(super) const REFUSED: u8 = 5;
 pub(super) const EXTENDED: u8 = 6;
-/// Nothing was done of what was asked, which is the number of [`ASKS`] on top of this.
+/// The command was not carried out; its number in [`ASKS`] is added to this.
 pub(super) const AGAIN: u8 = 16;
 
 pub(super) const ASKS: [Ask; 6] =
@@ -27,7 +27,7 @@ impl Queues {
         server.counter
     }
 
-    /// Carries out a question of a process's; its answer, if it has one.
+    /// Carries out a process's command; returns the answer, if any.
     pub(super) fn carry_out(&self, world: &mut World, process: usize, mail: Mail) -> Option<Mail> {
         let owner = mail.owner;
         let server = &mut world.server;
@@ -78,7 +78,7 @@ impl Queues {
         }
     }
 
-    /// A waiter's question; with the first of an owner it enters the queue.
+    /// A waiter's command; with its first an owner enters the queue.
     fn wait(&self, world: &mut World, process: usize, mail: Mail, enters: bool) -> Option<Mail> {
         let answer = |what: u8, token: u8| Some(Mail { what, token, ..mail });
         let (owner, ttl) = (mail.owner, self.ttl(process));

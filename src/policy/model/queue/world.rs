@@ -1,4 +1,4 @@
-//! What the search of hand-over moves: processes, messages, and what may still fail.
+//! The state of the search of hand-over: processes, messages, and faults that may still come.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::super::{Moment, Term};
 use super::keys::{Owner, PROCESSES, Server};
 
-/// Questions, answers or pushes of one process under way.
+/// Maximum commands, answers or pushes of one process under way.
 pub(super) const UNDER_WAY: usize = 3;
 /// How far an exploration goes, and what may fail how often.
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +16,9 @@ pub(in super::super) struct Bounds {
     pub(in super::super) tick: Duration,
     /// TTLs in ticks, of each process.
     pub(in super::super) ttl: [u8; PROCESSES],
-    /// Questions of one process under way beside its first.
+    /// Commands of one process under way beside its first.
     pub(in super::super) questions: usize,
-    /// Ticks after an answered question in which a waiter asks nothing.
+    /// Ticks after an answer in which a waiter asks nothing.
     pub(in super::super) rests: u8,
     /// Whether a process tries to take the lock before it enters the queue.
     pub(in super::super) newcomers: bool,
@@ -32,10 +32,10 @@ pub(in super::super) struct Bounds {
     pub(in super::super) faults: Faults,
 }
 
-/// What may still go wrong.
+/// The faults that may still come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in super::super) struct Faults {
-    /// Questions, answers and pushes that are lost.
+    /// Commands, answers and pushes that are lost.
     pub(in super::super) losses: u8,
     pub(in super::super) crashes: u8,
     pub(in super::super) cancels: u8,
@@ -45,11 +45,11 @@ pub(in super::super) struct Faults {
     pub(in super::super) foreign: u8,
     /// Times that the counter is lost.
     pub(in super::super) counters: u8,
-    /// Questions that arrive from a connection that has ended, at any later time.
+    /// Commands that arrive from a connection that has ended, at any later time.
     pub(in super::super) strays: u8,
     /// Restarts without memory, with the restart quarantine.
     pub(in super::super) restarts: u8,
-    /// Entries that come to stand before all others, and are of no waiter that lives.
+    /// Dead waiters' entries that are put before all others.
     pub(in super::super) dead: u8,
     /// Pushes by a user that may read the queue and publish, with a token that no server minted.
     pub(in super::super) forgeries: u8,
@@ -67,7 +67,7 @@ pub(in super::super) enum Weakness {
     PushWithoutOwner,
     YoursWithoutRearming,
     HeartbeatQueuesAgain,
-    /// Replicas and other nodes of a Cluster pass a message on that the server's own count says nobody heard.
+    /// Replicas and other nodes of a Cluster deliver a message that by the server's own count nobody got.
     TellsWhomItPassesOver,
     EntriesNeverExpire,
     BeatsDoNotTake,
@@ -91,17 +91,17 @@ pub(in super::super) enum Ask {
     TakeOver,
 }
 
-/// A question or an answer under way.
+/// A command or an answer under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Mail {
     pub(super) what: u8,
     pub(super) owner: Owner,
-    /// Since the question was sent.
+    /// Ticks since the command was sent.
     pub(super) age: u8,
     pub(super) token: u8,
 }
 
-/// What is under way, in order.
+/// Messages under way, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Mails {
     pub(super) mails: [Mail; UNDER_WAY],
@@ -158,11 +158,11 @@ pub(super) struct Process {
     pub(super) phase: Phase,
     pub(super) attempts: u8,
     pub(super) owner: Owner,
-    /// Its owner answers for the one before too.
+    /// Its owner's release is for the owner before, too.
     pub(super) succeeds: bool,
     pub(super) is_subscribed: bool,
     pub(super) is_first: bool,
-    /// Since the last question was sent, for the weakness alone.
+    /// Ticks since the last command was sent, for a weakness alone.
     pub(super) asked: u8,
     pub(super) questions: Mails,
     pub(super) answers: Mails,
@@ -171,7 +171,7 @@ pub(super) struct Process {
     /// The waiters that the server had in the queue before it: bits.
     pub(super) behind: u8,
     pub(super) is_queued: bool,
-    /// It held when the server lost its memory.
+    /// The process held when the server lost its memory.
     pub(super) is_keyless: bool,
 }
 
@@ -250,7 +250,7 @@ pub(in super::super) struct Queues {
     pub(in super::super) bounds: Bounds,
     pub(in super::super) weakness: Weakness,
     pub(super) terms: [Term; PROCESSES],
-    /// By which the server's clock may run ahead within a TTL, in ticks.
+    /// How far the server's clock may run ahead within a TTL, in ticks.
     pub(super) drift: u8,
 }
 
@@ -283,7 +283,7 @@ impl Queues {
         (begin, begin.after(self.bounds.tick * u32::from(age)))
     }
 
-    /// Whether a lease is over that counts from some ticks ago.
+    /// Whether a lease that counts from `age` ticks ago is over.
     pub(super) fn is_over(&self, process: usize, age: u8) -> bool {
         let (from, now) = self.moments(age);
         now >= self.terms[process].deadline(from)
@@ -316,7 +316,7 @@ impl Queues {
 }
 
 impl World {
-    /// A waiter that is late with a question, or deaf to a push, loses its place: as is documented.
+    /// A waiter that is late with a command, or misses a push, loses its place, as documented.
     pub(super) fn note_lost_places(&mut self, but: usize) {
         for number in (0..PROCESSES).filter(|number| *number != but) {
             let process = &self.processes[number];

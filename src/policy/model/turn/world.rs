@@ -1,10 +1,10 @@
-//! What the search of turns moves: servers, processes and messages.
+//! The state of the search of turns: servers, processes and messages.
 
 use std::fmt;
 
 pub(super) const SERVERS: usize = 3;
 pub(super) const PROCESSES: usize = 3;
-/// A process whose word was lost may leave an entry behind.
+/// Room for entries: a process whose release was lost may leave one.
 pub(super) const ENTRIES: usize = PROCESSES + 2;
 /// The server with the queue.
 pub(super) const LEADER: usize = 0;
@@ -14,7 +14,7 @@ pub(super) const SILENT: usize = 2;
 pub(super) const ROOM: usize = 3;
 /// More owners than a process needs: those of process `p` begin behind `p * OWNERS`.
 pub(super) const OWNERS: u8 = 32;
-/// 0 for nobody.
+/// An owner; 0 for none.
 pub(super) type Owner = u8;
 
 /// How far an exploration goes, and what may fail how often.
@@ -30,12 +30,12 @@ pub(in super::super) struct Bounds {
     pub(in super::super) newcomers: bool,
     /// Whether one server answers nothing.
     pub(in super::super) is_silent: bool,
-    /// Whether from every state a waiter has the lock in the end.
+    /// Whether from every state a waiter has to get the lock in the end.
     pub(in super::super) is_live: bool,
     pub(in super::super) faults: Faults,
 }
 
-/// What may still go wrong.
+/// The faults that may still come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in super::super) struct Faults {
     pub(in super::super) crashes: u8,
@@ -50,14 +50,14 @@ pub(in super::super) struct Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Weakness {
     None,
-    /// The leader's word is taken for the lock.
+    /// A turn at the leader counts as the lock.
     TurnIsTheLock,
-    /// A vote finds each turn as good as free, not its own alone.
+    /// A vote finds each turn as good as free, not only its own.
     AnyTurnIsFree,
     /// A vote does not name its turn, as `SET NX` cannot.
     VotesWithoutTheTurn,
     TurnIsNotGivenBack,
-    /// A process that gives its turn back frees the leader's lock, also that of another owner.
+    /// The release of a turn frees the leader's lock, even if another owner has it.
     TurnFreesTheLock,
     /// All votes under one turn have the same owner.
     VotesAgainAsTheSame,
@@ -75,7 +75,7 @@ pub(super) enum Message {
     Release(Owner),
 }
 
-/// What is under way from one process to one server, in order.
+/// Messages under way from one process to one server, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lane(pub(super) [Message; ROOM]);
 
@@ -93,10 +93,10 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     pub(super) phase: Phase,
-    /// Owners that it has had.
+    /// Owners that the process has had.
     pub(super) owners: u8,
     pub(super) turn: Owner,
-    /// The leader has had its lock for the turn: by a push or an answer, the process hears of it.
+    /// The leader has had its lock for the turn: the process learns that by a push or an answer.
     pub(super) is_called: bool,
     pub(super) vote: Owner,
     /// Servers that have granted the vote: bits.

@@ -4,13 +4,13 @@
 use super::*;
 
 const MOMENT: Duration = Duration::from_secs(1);
-/// Clients: one that holds, one that knows the servers from before, and one that comes later.
+/// Clients: one that holds the lock, one that knows the servers from before, and one that comes later.
 const HOLDER: usize = 0;
 const OTHER: usize = 1;
 const NEWCOMER: usize = 2;
 
 impl World {
-    /// Both are on, and what they keep from voting at the beginning is over.
+    /// A world with both, after their first waits.
     fn with_both(servers: usize, seed: u64) -> Self {
         let mut world = Self::new(servers, 3, seed);
         for client in &mut world.clients {
@@ -37,7 +37,7 @@ impl World {
         self.servers[server].start();
     }
 
-    /// Another server takes the place of the first, which has run for long, and has what was saved, or nothing.
+    /// Another server, which has run for long, replaces the first; it has the saved state, or nothing.
     fn is_replaced(&mut self, has_saved: bool) {
         let told = self.servers[0].demote(has_saved);
         self.tell(told);
@@ -46,7 +46,7 @@ impl World {
         (0..self.clients.len()).for_each(|client| self.cut(client, 0));
     }
 
-    /// The lock is granted to one that waits for it, when the holder's lease has ended and no later than this after now.
+    /// A waiter gets the lock after the holder's lease has ended, and within `limit` from now.
     fn is_had_within(&mut self, client: usize, id: LeaseId, limit: Duration) {
         let ends_at = now().after(limit);
         while !self.is_granted(client, id) {
@@ -56,7 +56,7 @@ impl World {
         self.check();
     }
 
-    /// Its holder lives: nobody else is granted the lock until it is given back.
+    /// The holder lives: nobody else is granted the lock until its release.
     fn is_kept(&mut self, held: LeaseId, other: usize) {
         self.pass(LONG * 2);
         assert!(self.is_held(HOLDER, held) && !self.tries(other));
@@ -65,8 +65,8 @@ impl World {
     }
 }
 
-/// A server restarts with nothing, and before anybody may take a lock there, another takes its place that has nothing
-/// either, or what was there before the lock was taken. One that comes then knows of no restart.
+/// A server restarts with nothing, and before anybody may take a lock there, another replaces it, with nothing or with
+/// the state before the lock was taken. A client that comes then knows of no restart.
 fn restarts_and_is_replaced(has_saved: bool, lives: bool) {
     let mut world = World::with_both(1, 21);
     world.servers[0].save();
@@ -84,7 +84,7 @@ fn restarts_and_is_replaced(has_saved: bool, lives: bool) {
     world.is_had_within(NEWCOMER, waits, LONG + MOMENT);
 }
 
-/// A primary restarts with its data in its grace, which begins again by that, once and not with each client that comes.
+/// A primary restarts with its data in its grace, which begins again once, and not with each new client.
 fn restarts_in_its_grace(lives: bool) {
     let mut world = World::with_both(1, 22);
     world.servers[0].save();
@@ -107,12 +107,12 @@ fn restarts_in_its_grace(lives: bool) {
     }
 }
 
-/// One of three servers is a service that fails over to a replica which has not heard of the lock. One of the others
-/// never has either.
+/// One of three servers is a service that fails over to a replica without the lock. One of the others never had it
+/// either.
 fn is_one_of_three(connections: Connections) {
     let mut world = World::with_both(3, 23);
     world.servers[0].save();
-    // What is asked of it comes never.
+    // Its commands never arrive.
     world.clients[HOLDER].wires[2].as_mut().expect("it is connected").held_until = u64::MAX;
     world.holds(HOLDER, &FENCED);
     world.clients[HOLDER].is_paused = true;
@@ -121,7 +121,7 @@ fn is_one_of_three(connections: Connections) {
     world.is_had_within(OTHER, waits, LONG + MOMENT);
 }
 
-/// All three have the lock. Its holder keeps it, and the promoted server is given the lock again once it may vote.
+/// All three have the lock. Its holder keeps it, and repairs it at the promoted server once that may vote.
 fn is_given_back_to_one_of_three(connections: Connections) {
     let mut world = World::with_both(3, 24);
     world.servers[0].save();
@@ -136,7 +136,7 @@ fn is_given_back_to_one_of_three(connections: Connections) {
     world.is_kept(held, OTHER);
 }
 
-/// One of three is promoted and another has restarted with nothing: neither votes, though the third never had the lock.
+/// One of three is promoted and another has restarted with nothing: neither votes, and the third never had the lock.
 fn is_one_of_three_beside_a_restart() {
     let mut world = World::with_both(3, 25);
     world.servers[0].save();
@@ -150,7 +150,7 @@ fn is_one_of_three_beside_a_restart() {
     world.is_had_within(NEWCOMER, waits, LONG + MOMENT);
 }
 
-/// A server that restarted is promoted: one that is refused is told of the later end.
+/// A server that restarted is promoted: a refusal has the later end of both waits.
 fn is_refused_until_both_are_over() {
     let mut world = World::with_both(1, 26);
     world.restarts(0, false);
