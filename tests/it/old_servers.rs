@@ -199,7 +199,7 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
         old.server.cli(&["LPUSH", "list", "1"]);
         let error = refused(locker.try_lock("list").await);
         assert!(
-            error.kind() == ErrorKind::Misuse && error.to_string().contains("no lock"),
+            error.kind() == ErrorKind::Misuse && error.to_string().contains("another type"),
             "{error}"
         );
         #[cfg(feature = "groups")]
