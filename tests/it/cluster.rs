@@ -5,8 +5,6 @@ mod changes;
 mod corners;
 mod halfway;
 mod hung;
-#[cfg(feature = "inspect")]
-mod listed;
 mod mapped;
 mod strangers;
 
@@ -22,7 +20,7 @@ pub(super) async fn connect(cluster: &Cluster) -> Locker {
     soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap()
 }
 
-async fn take(locker: &Locker, name: &str) -> Guard {
+pub(super) async fn take(locker: &Locker, name: &str) -> Guard {
     soon("it is granted", locker.lock(name).into_future()).await.unwrap()
 }
 

@@ -1,5 +1,7 @@
 //! Locks as other clients see them.
 
+mod listed;
+
 use std::collections::BTreeSet;
 
 use leasehold::inspect::{LockState, LockView};

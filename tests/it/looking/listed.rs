@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
+use leasehold::inspect::{List, LockView};
+use leasehold_testing::{Cluster, soon};
+
+use crate::cluster::{connect, spread, take};
 
 /// What is left of a list, and whether that was all.
-async fn rest(
-    list: &mut leasehold::inspect::List<leasehold::inspect::LockView>,
-) -> (BTreeSet<String>, bool) {
+async fn rest(list: &mut List<LockView>) -> (BTreeSet<String>, bool) {
     let mut names = BTreeSet::new();
     while let Some(view) = soon("a lock", list.next()).await.unwrap() {
         names.insert(String::from_utf8(view.name).unwrap());
