@@ -272,13 +272,13 @@ impl Machine {
         }
     }
 
-    /// The question of this round did not run at a server, which was sent the owner's release before it said so. If nothing else
-    /// was asked there, nothing is to be given back, which a server that is busy would refuse as well, of each try.
+    /// The command of this round did not run at a server, which was sent the owner's release meanwhile. If the owner sent no
+    /// other command there, it has nothing there, and the release is not repeated: a busy server would refuse that as well.
     fn ran_nothing(&mut self, id: LeaseId, (at, round): (usize, u32)) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_released = lease.phase == Phase::GivingBack && lease.round == round + 1;
         let replica = &mut lease.replicas[at];
-        // As where it had been asked, and nothing was doubtful.
+        // So `give_back` leaves a server that has not answered the owner's only command.
         let is_only = replica.due.is_none() && replica.redelivery.is_some();
         if is_released && is_only && replica.has == Has::Releasing {
             (replica.has, replica.redelivery) = (Has::Nothing, None);
