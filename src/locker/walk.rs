@@ -63,7 +63,10 @@ impl Walk {
         };
         if is_due && self.front.driver.is_cluster() {
             match Spot::served(&self.front, &self.served).await {
-                Ok(served) => self.served = served,
+                // Nothing is left to compare with after the last step: another call asks no more.
+                Ok(served) => {
+                    self.served = if self.served.is_empty() { served } else { Vec::new() }
+                }
                 Err((node, reason)) => self.pass(0, &node, Some(reason), Passage::Doubtful),
             }
         }

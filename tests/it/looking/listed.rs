@@ -16,6 +16,26 @@ async fn rest(list: &mut List<LockView>) -> (BTreeSet<String>, bool) {
     (names, list.is_complete())
 }
 
+/// How often nodes were asked what they serve.
+fn times_asked(cluster: &Cluster) -> Vec<String> {
+    let stats = cluster.nodes().map(|node| node.cli_text(&["INFO", "commandstats"]));
+    let of_nodes = |text: String| text.lines().filter(|it| it.contains("|nodes:")).collect();
+    stats.map(of_nodes).collect()
+}
+
+#[tokio::test]
+async fn a_list_that_has_ended_asks_no_more() {
+    let cluster = Cluster::start();
+    let locker = connect(&cluster).await;
+    let mut list = locker.list("*");
+    let before = times_asked(&cluster);
+    assert_eq!(rest(&mut list).await, (BTreeSet::new(), true));
+    let asked = times_asked(&cluster);
+    assert_ne!(asked, before);
+    assert_eq!(rest(&mut list).await, (BTreeSet::new(), true));
+    assert_eq!(times_asked(&cluster), asked);
+}
+
 /// A node is gone through in one step: what comes to it then is not found there, and no more where it was.
 #[tokio::test]
 async fn a_list_is_not_complete_where_a_slot_has_moved_meanwhile() {
