@@ -5,6 +5,7 @@
 #   scripts/long.sh hours 10000           goes on until 10,000 hours have been simulated
 #   scripts/long.sh hours 10000 60        or until 60 minutes have passed: a night, or an hour of CI
 #   scripts/long.sh fuzz 10000000000      until all fuzz targets together have had this many executions
+#   scripts/long.sh machine 1000000000     the same of the target that drives the machine, by itself
 #   scripts/long.sh soak 240              until real servers have failed at random for 240 minutes
 #   scripts/long.sh tell                  adds the pieces that are in target/long to docs/evidence.md, and the
 #                                         corpus of the fuzz targets to fuzz/corpus.tar.gz
@@ -59,6 +60,11 @@ fuzz() {
     printf '%s\n' $targets |
         xargs -P 2 -I{} cargo +nightly fuzz cmin --fuzz-dir fuzz --sanitizer none --no-trace-compares {} fuzz/corpus/{} \
             >>"$log" 2>&1
+}
+
+machine() {
+    targets=machine
+    fuzz
 }
 
 # Packs what the next machine begins from: as few inputs as reach all the code that is reached.
@@ -142,13 +148,13 @@ row_of() {
 
 tell() {
     local row
-    for run in hours fuzz soak; do
+    for run in hours fuzz machine soak; do
         [ -s "$records/$run" ] || continue
         row=$(row_of "$run")
         awk -v run="| \`$run\` |" -v row="$row" 'index($0, run) == 1 { $0 = row } { print }' "$page" >"$records/page"
         cat "$records/page" >"$page"
         cat "$records/$run" >>"$records/$run.told"
-        [ "$run" != fuzz ] || pack_corpus
+        case $run in fuzz | machine) pack_corpus ;; esac
         rm "$records/$run"
     done
 }
@@ -156,11 +162,11 @@ tell() {
 run=${1:-}
 case $run in
 '')
-    for run in hours fuzz soak; do
-        printf '%-6s %s\n' "$run" "$(so_far "$run")"
+    for run in hours fuzz machine soak; do
+        printf '%-7s %s\n' "$run" "$(so_far "$run")"
     done
     ;;
-hours | fuzz | soak) go_on "${2:?how much: see the head of scripts/long.sh}" "${3:-}" ;;
+hours | fuzz | machine | soak) go_on "${2:?how much: see the head of scripts/long.sh}" "${3:-}" ;;
 tell) tell ;;
 count) note "$2" "$3" "$4" "${5:-}" ;;
 *)
