@@ -388,19 +388,35 @@ impl Machine {
             return false;
         }
         let from = std::mem::replace(&mut replica.link, number(to));
-        if link.is_ready() {
-            replica.generation = link.generation;
-            let is_asked = self.repeat((id, at), round, what, now);
-            // A redirect of one command leaves the slot where it was.
-            if let Some(lease) = self.leases.get_mut(id).filter(|_| !is_lasting) {
-                lease.replicas[at].link = from;
-            }
-            return is_asked;
+        let leaves = link.is_ready() && !is_lasting;
+        let is_asked = self.repeat((id, at), round, what, now);
+        // A redirect of one command leaves the slot where it was.
+        if let Some(lease) = self.leases.get_mut(id).filter(|_| leaves) {
+            lease.replicas[at].link = from;
         }
+        is_asked
+    }
+
+    /// A command of a lease waits until its server is connected.
+    pub(super) fn ask_later(
+        &mut self,
+        (id, at): (LeaseId, usize),
+        what: What,
+        now: Moment,
+    ) -> bool {
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return false };
+        let is_begun = lease.piece(at, what).is_some_and(|piece| piece.number > 0);
+        let replica = &mut lease.replicas[at];
+        let link = &mut links[usize::from(replica.link)];
         match what {
             What::Acquire if lease.phase == Phase::Asking => {
-                // The redirecting server did nothing.
-                replica.has = if replica.has == Has::Asked { Has::Nothing } else { replica.has };
+                // The server that redirected it did nothing; another one may have run its first piece.
+                replica.has = match replica.has {
+                    Has::Asked if is_begun => Has::Perhaps,
+                    Has::Asked => Has::Nothing,
+                    has => has,
+                };
                 lease.votes.asked &= !(1 << at);
                 lease.votes.watched &= !(1 << at);
                 link.awaited.push(id);

@@ -432,7 +432,7 @@ impl Machine {
         is_it(script) || script.is_empty() && self.settings.scripts.all().any(|it| is_it(it.text))
     }
 
-    /// Sends a command again to the replica that has not run it.
+    /// Sends a command again, or its next piece, to the replica that has not run it.
     pub(super) fn repeat(
         &mut self,
         (id, at): (LeaseId, usize),
@@ -446,6 +446,12 @@ impl Machine {
         let is_open = lease.round == round && lease.votes.answered() & 1 << at == 0;
         let (has, server) = (lease.replicas[at].has, lease.link(at));
         let link = &mut links[server];
+        // A redirect came from another server.
+        #[cfg(any(test, feature = "cluster"))]
+        if !link.is_ready() {
+            return lease.round == round && self.ask_later((id, at), what, now);
+        }
+        lease.replicas[at].generation = link.generation;
         match what {
             // Also for a lease that the others have granted: otherwise a slow server that lacks the script would do nothing.
             What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {

@@ -201,6 +201,16 @@ impl Keyspace {
         self.touched.push(Touch::Flushed);
     }
 
+    /// Moves a key to another server, with its remaining time, as `MIGRATE` does.
+    #[cfg(test)]
+    pub(super) fn hand(&mut self, key: &Bytes, to: &mut Self) {
+        let Some(Entry { value, expires_at }) = self.live(key).cloned() else { return };
+        let expires_at = expires_at.map(|at| at - self.now_ms() + to.now_ms());
+        self.delete(key);
+        to.entries.insert(key.clone(), Entry { value, expires_at });
+        to.change(key);
+    }
+
     fn now_ms(&self) -> i64 {
         self.now_micros.div_euclid(1000)
     }

@@ -7,6 +7,7 @@ mod loss;
 mod scriptless;
 mod shares;
 mod sharing;
+mod slots;
 mod soak;
 mod taking;
 mod traces;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
+use self::slots::Slot;
 use super::server::{Server, Session, Told};
 use crate::extra::QUEUE;
 use crate::fingerprint::rank;
@@ -103,6 +105,8 @@ struct Wire {
     held_until: u64,
     /// The number of commands that the server has run.
     run: usize,
+    /// `ASKING` was the last command.
+    is_asking: bool,
 }
 
 pub(super) struct Client {
@@ -140,6 +144,8 @@ pub(super) struct World {
     harmed: u64,
     /// Pushes that come later than replies after them, each with its time and connection.
     late: Vec<(u64, u64, Bytes)>,
+    /// The slot of all keys, if the servers are a Cluster.
+    slot: Option<Slot>,
 }
 
 impl World {
@@ -174,12 +180,14 @@ impl World {
             forgot_at: None,
             harmed: 0,
             late: Vec::new(),
+            slot: None,
         }
     }
 
     /// One step of time, with all its events.
     fn step(&mut self) {
         NOW_MICROS.set(NOW_MICROS.get() + 100);
+        self.move_on();
         for client in 0..self.clients.len() {
             if self.clients[client].is_paused {
                 continue;
@@ -194,7 +202,7 @@ impl World {
         }
         let mut cut = std::mem::take(&mut self.cut);
         for (server, wire) in &mut cut {
-            let told = serve(&mut self.servers[*server], wire, self.latency);
+            let told = serve(&mut self.servers, (*server, self.slot.as_ref()), wire, self.latency);
             self.tell(told);
             if wire.to_server.is_empty() {
                 self.servers[*server].forget_link(wire.session.link);
@@ -220,7 +228,7 @@ impl World {
 
     fn carry(&mut self, client: usize, server: usize) {
         let Some(wire) = &mut self.clients[client].wires[server] else { return };
-        let told = serve(&mut self.servers[server], wire, self.latency);
+        let told = serve(&mut self.servers, (server, self.slot.as_ref()), wire, self.latency);
         self.tell(told);
         let Client { machine, wires, .. } = &mut self.clients[client];
         let Some(wire) = &mut wires[server] else { return };
@@ -262,7 +270,10 @@ impl World {
                     self.cut.extend(wires[server].take().map(|wire| (server, wire)));
                 }
                 Effect::Wake(waker) => waker.wake(),
-                Effect::Demoted(_) | Effect::Drop(_) | Effect::Tell(_) => {}
+                Effect::Demoted(_) => {
+                    self.slot.iter_mut().for_each(|slot| slot.is_asked_for_by(client));
+                }
+                Effect::Drop(_) | Effect::Tell(_) => {}
             }
         }
         for server in dials {
@@ -284,6 +295,7 @@ impl World {
                 handshake: Some(handshake),
                 held_until: 0,
                 run: 0,
+                is_asking: false,
             });
         }
         for (server, wire) in wires.iter_mut().enumerate() {
@@ -432,8 +444,14 @@ fn said(mut words: Vec<Bytes>) -> Vec<Bytes> {
     words
 }
 
-fn serve(server: &mut Server, wire: &mut Wire, latency: u64) -> Vec<Told> {
+fn serve(
+    servers: &mut [Server],
+    (at, slot): (usize, Option<&Slot>),
+    wire: &mut Wire,
+    latency: u64,
+) -> Vec<Told> {
     let mut all_told = Vec::new();
+    let server = &mut servers[at];
     if server.is_down() || server.is_frozen || wire.held_until > NOW_MICROS.get() {
         return all_told;
     }
@@ -445,8 +463,12 @@ fn serve(server: &mut Server, wire: &mut Wire, latency: u64) -> Vec<Told> {
             let words: Vec<Bytes> =
                 words.iter().map(|word| word.as_bytes().unwrap().clone()).collect();
             let words = said(words);
-            let (reply, told) = server.run(&mut wire.session, &words);
-            all_told.extend(told);
+            let refusal = slot.and_then(|slot| slot.refuses(at, server, wire, &words));
+            let reply = refusal.unwrap_or_else(|| {
+                let (reply, told) = server.run(&mut wire.session, &words);
+                all_told.extend(told);
+                reply
+            });
             wire.run += 1;
             let mut out = BytesMut::new();
             encode_frame(&mut out, &reply);

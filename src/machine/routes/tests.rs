@@ -1,3 +1,4 @@
+mod apart;
 mod once;
 mod others;
 mod unmet;
@@ -210,64 +211,6 @@ fn a_server_that_nobody_knew_is_dialled_and_asked_and_in_the_end_let_go() {
     bench.effects.clear();
     bench.pass(Duration::from_secs(60));
     assert!(!bench.effects.iter().any(|effect| matches!(effect, Effect::Dial(..))));
-}
-
-#[test]
-fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
-    let mut bench = routed();
-    let id = acquire(&mut bench, b"a");
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, "TRYAGAIN Multiple keys request during rehashing of slot");
-    let (name, take) = the_one(&mut bench, 0);
-    assert_eq!(name, "take");
-    bench.reply(0, &stamp(&take));
-    let (name, mint) = the_one(&mut bench, 0);
-    assert_eq!((name, granted(&mut bench, id)), ("mint", None));
-    let minted = [stamp(&mint), bulk("granted"), Frame::Integer(TOKEN)];
-    bench.reply(0, &Frame::Array(minted.into()));
-    let (name, extend) = the_one(&mut bench, 0);
-    assert_eq!((name, granted(&mut bench, id)), ("extend", None));
-    bench.reply(0, &stamp(&extend));
-    assert_eq!(
-        (granted(&mut bench, id), i64::try_from(bench.machine.token(id))),
-        (Some(true), Ok(TOKEN))
-    );
-}
-
-#[test]
-fn a_lock_that_was_taken_and_not_minted_is_given_back() {
-    let mut bench = routed();
-    let id = acquire(&mut bench, b"a");
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, "TRYAGAIN Multiple keys request during rehashing of slot");
-    let (_, take) = the_one(&mut bench, 0);
-    bench.reply(0, &stamp(&take));
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, "OOM command not allowed when used memory > 'maxmemory'.");
-    assert_eq!(granted(&mut bench, id), Some(false));
-    bench.machine.forget(id, bench.now);
-    assert_eq!(the_one(&mut bench, 0).0, "release");
-}
-
-/// The last piece of what nobody waits for any more is still under way while the whole is given back.
-#[test]
-fn a_lock_in_pieces_whose_caller_has_gone_is_given_back_until_it_is() {
-    const APART: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
-    let mut bench = routed();
-    let id = acquire(&mut bench, b"a");
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, APART);
-    let (_, take) = the_one(&mut bench, 0);
-    bench.reply(0, &stamp(&take));
-    assert_eq!(the_one(&mut bench, 0).0, "mint");
-    bench.machine.forget(id, bench.now);
-    assert_eq!(the_one(&mut bench, 0).0, "release");
-    bench.reply(0, &error("ASK 97 1"));
-    refuse(&mut bench, 0, APART);
-    let (name, release) = the_one(&mut bench, 0);
-    assert_eq!(name, "release");
-    bench.reply(0, &stamp(&release));
-    assert_eq!(bench.machine.len(), 0);
 }
 
 /// It may have forgotten leases: that it is asked by way of another changes nothing.

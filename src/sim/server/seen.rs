@@ -71,6 +71,14 @@ impl Server {
         self.begins_older = false;
     }
 
+    /// Moves a key to another server; returns the pushes of both.
+    pub(crate) fn hand(&mut self, key: &Bytes, to: &mut Self) -> Vec<Told> {
+        self.catch_up();
+        to.catch_up();
+        self.keyspace.hand(key, &mut to.keyspace);
+        self.tell(None).into_iter().chain(to.tell(None)).collect()
+    }
+
     pub(crate) fn is_replica(&self) -> bool {
         self.keyspace.is_replica
     }

@@ -1,0 +1,231 @@
+//! A Cluster: the servers share all keys by slots, and the slot of the lock moves from one to another.
+
+use super::soak::panics;
+use super::*;
+use crate::cluster::slot::slot_of;
+use crate::extra::cluster::ROUTING;
+
+const SERVERS: usize = 3;
+const KEYS: [&str; 3] = ["a", "{a}:fence", "{a}:queue"];
+/// How long a client waits before it asks for a map that it wants, and for another one, in microseconds.
+const MAP_AFTER: u64 = 200_000;
+const MAP_EVERY: u64 = 30_000_000;
+
+/// The slot of all keys of the lock.
+pub(super) struct Slot {
+    /// For each server, the one that it takes for the slot's.
+    owners: [usize; SERVERS],
+    /// From where and to where the slot moves, as the one server has been told, and the other.
+    leaving: Option<(usize, usize)>,
+    coming: Option<(usize, usize)>,
+    /// A server before Redis 7 sends a command on if it lacks one of its keys, and not only if it lacks all.
+    is_old: bool,
+    /// When each client asks for a map.
+    maps_at: [u64; 3],
+}
+
+fn address(server: usize) -> String {
+    format!("node:{}", server + 1)
+}
+
+fn keys(words: &[Bytes]) -> &[Bytes] {
+    match &words[0][..] {
+        b"EVAL" | b"EVALSHA" => {
+            let count: usize = std::str::from_utf8(&words[2]).unwrap().parse().unwrap();
+            &words[3..3 + count]
+        }
+        b"SET" | b"GET" | b"HLEN" | b"INCRBY" | b"DEL" | b"PEXPIRE" => &words[1..2],
+        _ => &[],
+    }
+}
+
+impl Slot {
+    /// What a server says in the place of running a command, by the rules of `getNodeByQuery` in Redis 7.0's `cluster.c`.
+    pub(super) fn refuses(
+        &self,
+        at: usize,
+        server: &mut Server,
+        wire: &mut Wire,
+        words: &[Bytes],
+    ) -> Option<Frame> {
+        let is_asking = std::mem::replace(&mut wire.is_asking, words[0] == "ASKING");
+        if wire.is_asking {
+            return Some(Frame::Simple("OK".into()));
+        }
+        let keys = keys(words);
+        if keys.is_empty() {
+            return None;
+        }
+        let present = keys.iter().filter(|key| server.has(key)).count();
+        let is_missing = present < keys.len();
+        let sends = |kind, to| {
+            Some(Frame::Error(format!("{kind} {} {}", slot_of(b"a"), address(to)).into()))
+        };
+        let again = || {
+            let text = "TRYAGAIN Multiple keys request during rehashing of slot";
+            Some(Frame::Error(text.into()))
+        };
+        if let Some((_, to)) = self.leaving.filter(|(from, _)| *from == at && is_missing) {
+            return if present > 0 && !self.is_old { again() } else { sends("ASK", to) };
+        }
+        match self.owners[at] {
+            owner if owner == at => None,
+            _ if is_asking && self.coming.is_some_and(|(_, to)| to == at) => {
+                if keys.len() > 1 && is_missing { again() } else { None }
+            }
+            owner => sends("MOVED", owner),
+        }
+    }
+
+    pub(super) fn is_asked_for_by(&mut self, client: usize) {
+        let soon = NOW_MICROS.get() + MAP_AFTER;
+        self.maps_at[client] = self.maps_at[client].min(soon);
+    }
+}
+
+impl World {
+    fn cluster(seed: u32) -> Self {
+        let mut world = Self::new(SERVERS, 3, seed.into());
+        world.slot = Some(Slot {
+            owners: [0; SERVERS],
+            leaving: None,
+            coming: None,
+            is_old: seed % 3 == 2,
+            maps_at: [0; 3],
+        });
+        world.latency = [200, 2_000, 50_000][seed as usize / 3 % 3];
+        (0..3).for_each(|client| world.routes(client));
+        world
+    }
+
+    /// The machine of a client whose servers are a Cluster routes by slots.
+    pub(super) fn routes(&mut self, client: usize) {
+        if self.slot.is_some() {
+            let mut machine = Machine::new((0..SERVERS).map(address), settings(1), now());
+            machine.routes_by(ROUTING);
+            self.clients[client].machine = machine;
+            self.map(client);
+        }
+    }
+
+    /// A client follows the map of one of the nodes. No other slot moves.
+    fn map(&mut self, client: usize) {
+        let node = below(SERVERS);
+        let Some(slot) = self.slot.as_mut().filter(|_| !self.servers[node].is_down()) else {
+            return;
+        };
+        let masters: Vec<String> = (0..SERVERS).map(address).collect();
+        let its = slot.owners[node];
+        let owner_of = |slot: u16| {
+            Some(if slot == slot_of(b"a") { its } else { slot.into() })
+                .map(|owner: usize| owner % SERVERS)
+        };
+        slot.maps_at[client] = NOW_MICROS.get() + MAP_EVERY;
+        self.clients[client].machine.route(&masters, &[], &owner_of, now());
+    }
+
+    /// Clients ask for maps, and the slot moves on.
+    pub(super) fn move_on(&mut self) {
+        for client in 0..self.clients.len() {
+            let at = self.slot.as_ref().map_or(u64::MAX, |slot| slot.maps_at[client]);
+            if at <= NOW_MICROS.get() && !self.clients[client].is_paused {
+                self.map(client);
+            }
+        }
+        if self.slot.is_some() && random() % 1_000 == 0 {
+            self.is_moved_on();
+        }
+    }
+
+    /// The slot begins to move, moves on by a key, or has moved; its servers are told one after the other.
+    fn is_moved_on(&mut self) {
+        let Some(slot) = &mut self.slot else { return };
+        match slot.leaving.or(slot.coming) {
+            None => {
+                // The others hear of it some time later.
+                let owner = slot.owners[below(SERVERS)];
+                if slot.owners[owner] == owner {
+                    slot.owners[below(SERVERS)] = owner;
+                }
+                if slot.owners == [owner; SERVERS] && percent(20) {
+                    slot.coming = Some((owner, (owner + 1 + below(SERVERS - 1)) % SERVERS));
+                }
+            }
+            Some((from, to)) if slot.owners[from] == from && slot.leaving.is_none() => {
+                slot.leaving = Some((from, to));
+            }
+            Some((from, to)) => {
+                let [one, other] = self.servers.get_disjoint_mut([from, to]).unwrap();
+                if one.is_down() || other.is_down() {
+                    return;
+                }
+                if KEYS.iter().any(|key| one.has(key.as_bytes())) {
+                    let told = one.hand(&KEYS[below(3)].into(), other);
+                    return self.tell(told);
+                }
+                if slot.coming.take().is_some() {
+                    slot.owners[to] = to;
+                } else {
+                    (slot.owners[from], slot.leaving) = (to, None);
+                }
+            }
+        }
+    }
+}
+
+/// Requests, releases and faults as with independent servers, for 20 simulated seconds, while the slot moves again and again.
+fn soak(seed: u32) -> usize {
+    let mut world = World::cluster(seed);
+    world.harmed = [0, 10, 30][seed as usize % 4 % 3];
+    let kind = if seed % 2 == 0 { &FENCED } else { &PLAIN };
+    for _ in 0..200_000 {
+        world.step();
+        world.meddle(SERVERS, seed);
+        for client in 0..world.clients.len() {
+            world.request(client, kind);
+            world.act(client, 1_000);
+        }
+        world.check();
+    }
+    world.ends(seed);
+    world.granted
+}
+
+#[test]
+fn no_two_hold_a_lock_whose_slot_moves() {
+    for seed in 0..9 {
+        assert!(soak(seed) > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn those_that_wait_for_a_lock_whose_slot_moves_have_it_one_after_the_other() {
+    for seed in 0..9 {
+        let mut world = World::cluster(seed);
+        let kind = if seed % 2 == 0 { &FENCED } else { &PLAIN };
+        for number in 0..30 {
+            world.ask(number % 3, kind, Wait::Forever);
+        }
+        world.run_until("all of them", |world| {
+            for client in 0..3 {
+                world.act(client, 1_000);
+            }
+            world.clients.iter().all(|client| client.leases.is_empty())
+        });
+        assert!(world.granted > 10, "seed {seed}: {}", world.granted);
+    }
+}
+
+#[test]
+fn known_bugs_are_noticed_while_a_slot_moves() {
+    for (mutant, seed) in [
+        (Mutant::TimedOutCountsAsHeld, 1),
+        (Mutant::ValidityFromTheReply, 6),
+        (Mutant::LateReplyToTheNext, 7),
+        (Mutant::AnyTokenIsPushed, 0),
+    ] {
+        mutants::set(Some(mutant));
+        assert!(panics(|| _ = soak(seed)), "{mutant:?}");
+    }
+    mutants::set(None);
+}
