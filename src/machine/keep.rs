@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::Decimal;
 
-use super::answer::Answer;
+use super::answer::{Answer, Kept};
 use super::command::Script;
 use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
@@ -251,7 +251,10 @@ impl Machine {
                 replica.goes_on(links[link].generation);
                 replica.has = Has::Key;
             }
-            Answer::NotOwned => lease.votes.denied |= bit,
+            Answer::NotOwned => {
+                lease.votes.denied |= bit;
+                lease.keep(at, Kept::NotOwned);
+            }
             _ => lease.votes.failed |= bit,
         }
         self.judge_extension(id, now);

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::acquire::Options;
-use super::answer::Answer;
+use super::answer::{Answer, Kept};
 use super::core::{Effect, Happening, Machine, NEVER, SPARE_MAX, Settings};
 use super::ids::LeaseId;
 use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
@@ -339,8 +339,10 @@ impl Machine {
                     lease.votes.granted |= bit;
                 } else {
                     lease.votes.denied |= bit;
+                    lease.keep(at, Kept::NotOwned);
                 }
                 // In doubt, the release goes out once more.
+                let replica = &mut lease.replicas[at];
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }

@@ -314,3 +314,23 @@ fn the_report_of_an_extension_that_is_late_has_its_answers() {
     bench.pass(Duration::from_secs(1));
     assert!(!bench.said(0).is_empty());
 }
+
+#[test]
+fn a_server_that_has_lost_the_lease_is_reported_so_and_not_as_one_where_another_client_has_the_lock()
+ {
+    for is_released in [false, true] {
+        let mut bench = Bench::new(3, settings(3));
+        (0..3).for_each(|server| connect_to(&mut bench, server));
+        let id = acquire(&mut bench, b"a");
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        if is_released {
+            bench.machine.release(id, bench.now);
+        } else {
+            bench.machine.extend(id, bench.now);
+        }
+        bench.answer(0, |command| vec![Frame::Array([stamp(command), Frame::Integer(0)].into())]);
+        (1..3).for_each(|server| bench.close(server));
+        let first = bench.machine.report(id, bench.now).next().unwrap();
+        assert!(matches!(first.said, Said::Kept(Kept::NotOwned)), "{is_released}");
+    }
+}
