@@ -94,3 +94,25 @@ async fn a_list_is_not_complete_without_a_node_that_is_not_known_yet() {
     assert_eq!(rest(&mut locker.list("*")).await, (BTreeSet::from([name.to_owned()]), true));
     drop(guard);
 }
+
+/// It is asked for its slots, and then scanned.
+#[tokio::test]
+async fn a_node_that_is_down_is_told_once() {
+    let mut cluster = Cluster::of_masters(3);
+    let locker = connect(&cluster).await;
+    cluster.kill(1);
+    let fails = async || {
+        let mut list = locker.list("*");
+        while let Ok(Some(_)) = list.next().await {}
+        list.failures().to_vec()
+    };
+    // At first its connection has broken, and then there is none.
+    let told = soon("its failures are the same", async {
+        loop {
+            if let [failure] = &fails().await[..] {
+                break failure.server.clone();
+            }
+        }
+    });
+    assert_eq!(told.await, cluster[1].address().to_string());
+}
