@@ -14,7 +14,7 @@ use crate::driver::interview::Interview;
 use crate::driver::opening::Unopened;
 use crate::driver::sentinels::word::{self, Known};
 use crate::endpoint::Endpoint;
-use crate::error::ServerReport;
+use crate::error::{FailureKind, ServerReport};
 use crate::machine::Settings;
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
@@ -52,8 +52,8 @@ pub(super) struct Sentinel {
     opened_at: Moment,
     /// Connections in a row that were none, or ended at once.
     failed: u32,
-    /// The question that it has refused in the last round.
-    unsaid: Option<ServerError>,
+    /// Its refusal of the login, or of a question in the last round.
+    unsaid: Option<String>,
     /// The connection that takes the place of one whose login ends.
     #[cfg(feature = "credentials")]
     lasting: Option<BoxFuture<'static, Box<Interview>>>,
@@ -94,9 +94,10 @@ impl Sentinel {
         self.answers().is_some_and(is_mute)
     }
 
-    /// What it refuses, for want of a right.
-    pub(super) fn refused(&self) -> Vec<ServerError> {
-        let mut refused = untold(self.answers().unwrap_or_default());
+    /// What it refuses: the login, or something for want of a right.
+    pub(super) fn refused(&self) -> Vec<String> {
+        let untold = untold(self.answers().unwrap_or_default());
+        let mut refused: Vec<_> = untold.iter().map(ToString::to_string).collect();
         refused.extend(self.unsaid.clone());
         refused
     }
@@ -138,7 +139,7 @@ impl Sentinel {
         let answers = known(master, address);
         let listed = refused(REPLICAS, replicas, "+sentinel|replicas");
         self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
-            Some(OpenError::Refused { error, .. }) => Some(error.clone()),
+            Some(OpenError::Refused { error, .. }) => Some(error.to_string()),
             _ => None,
         };
         let known = answers.map_err(|why| Some(Reason::NoConnection(why)))?;
@@ -218,6 +219,9 @@ impl Sentinel {
     }
 
     fn is_down(&mut self, why: Reason) {
+        if why.kind() == FailureKind::Auth {
+            self.unsaid = Some(why.to_string());
+        }
         let rest = RECONNECT.delay(self.failed, clock::random_bits());
         self.failed = self.failed.saturating_add(1);
         #[cfg(feature = "credentials")]
