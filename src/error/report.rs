@@ -191,29 +191,26 @@ impl Report {
         })
     }
 
-    /// What the answers of several servers lack for a quorum, in words; none for a single server. A server without an answer
-    /// may still vote where others have decided.
+    /// What the answers of several servers lack for a quorum, in words; none for a single server. If others have decided, a
+    /// server without an answer can still vote.
     pub(crate) fn shortfall(&self, is_decided: bool) -> Option<String> {
         let all = self.servers.len();
         let refused = |server: &ServerReport| match &server.vote {
             Vote::Failed { kind, .. } => {
                 !matches!(kind, FailureKind::Unavailable | FailureKind::Unknown)
             }
+            Vote::Pending => is_decided,
             _ => false,
         };
         let is_refused = self.servers.iter().any(refused);
         let gave_none = |server: &&ServerReport| match server.vote {
-            Vote::Pending => !is_refused && !is_decided,
+            // The server may still vote.
+            Vote::Pending => !is_refused,
             Vote::Failed { .. } => true,
             _ => false,
         };
         let votes = all - self.servers.iter().filter(gave_none).count();
-        let is_open = is_decided && self.servers.iter().any(|it| it.vote == Vote::Pending);
-        let did = match (is_refused, is_open) {
-            (true, _) => "can vote",
-            (_, true) => "can answer",
-            _ => "answered",
-        };
+        let did = if is_refused { "can vote" } else { "answered" };
         match (all, votes) {
             (0 | 1, _) => None,
             (_, 0) => Some(format!("none of {all} servers {did}")),

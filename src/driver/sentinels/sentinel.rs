@@ -14,7 +14,7 @@ use crate::driver::interview::Interview;
 use crate::driver::opening::Unopened;
 use crate::driver::sentinels::word::{self, Known};
 use crate::endpoint::Endpoint;
-use crate::error::{FailureKind, ServerReport};
+use crate::error::ServerReport;
 use crate::machine::Settings;
 use crate::net::fault::Fault;
 use crate::net::open_error::OpenError;
@@ -53,7 +53,7 @@ pub(super) struct Sentinel {
     /// Connections in a row that were none, or ended at once.
     failed: u32,
     /// Its refusal of the login, or of a question in the last round.
-    unsaid: Option<String>,
+    unsaid: Option<ServerError>,
     /// The connection that takes the place of one whose login ends.
     #[cfg(feature = "credentials")]
     lasting: Option<BoxFuture<'static, Box<Interview>>>,
@@ -95,9 +95,8 @@ impl Sentinel {
     }
 
     /// What it refuses: the login, or something for want of a right.
-    pub(super) fn refused(&self) -> Vec<String> {
-        let untold = untold(self.answers().unwrap_or_default());
-        let mut refused: Vec<_> = untold.iter().map(ToString::to_string).collect();
+    pub(super) fn refused(&self) -> Vec<ServerError> {
+        let mut refused = untold(self.answers().unwrap_or_default());
         refused.extend(self.unsaid.clone());
         refused
     }
@@ -139,7 +138,7 @@ impl Sentinel {
         let answers = known(master, address);
         let listed = refused(REPLICAS, replicas, "+sentinel|replicas");
         self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
-            Some(OpenError::Refused { error, .. }) => Some(error.to_string()),
+            Some(OpenError::Refused { error, .. }) => Some(error.clone()),
             _ => None,
         };
         let known = answers.map_err(|why| Some(Reason::NoConnection(why)))?;
@@ -219,8 +218,8 @@ impl Sentinel {
     }
 
     fn is_down(&mut self, why: Reason) {
-        if why.kind() == FailureKind::Auth {
-            self.unsaid = Some(why.to_string());
+        if let Reason::NoConnection(OpenError::Refused { error, .. }) = &why {
+            self.unsaid = Some(error.clone());
         }
         let rest = RECONNECT.delay(self.failed, clock::random_bits());
         self.failed = self.failed.saturating_add(1);

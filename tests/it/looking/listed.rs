@@ -19,7 +19,9 @@ async fn rest(list: &mut List<LockView>) -> (BTreeSet<String>, bool) {
 /// How often nodes were asked what they serve.
 fn times_asked(cluster: &Cluster) -> Vec<String> {
     let stats = cluster.nodes().map(|node| node.cli_text(&["INFO", "commandstats"]));
-    let of_nodes = |text: String| text.lines().filter(|it| it.contains("|nodes:")).collect();
+    // Before Redis 7 a server counts all questions of that command together.
+    let is_of_nodes = |it: &&str| it.contains("|nodes:") || it.starts_with("cmdstat_cluster:");
+    let of_nodes = |text: String| text.lines().filter(is_of_nodes).collect();
     stats.map(of_nodes).collect()
 }
 
