@@ -334,8 +334,7 @@ impl Machine {
         let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
-                let is_freed = matches!(answer, Answer::Granted(_));
-                if is_freed {
+                if let Answer::Granted(_) = answer {
                     lease.votes.granted |= bit;
                 } else {
                     lease.votes.denied |= bit;
