@@ -218,6 +218,7 @@ impl Locker {
     /// - a right that the user lacks for a command in the background: `INFO server` (without it
     ///   a name that moves goes unnoticed), client tracking or a channel (without them waiters poll), a
     ///   renewal, the release of a dropped guard;
+    /// - a Sentinel that refuses the login: if each does, no successor of the master is found;
     /// - a connection that could not log in again before its credentials expire
     ///   ([`Builder::credentials`](crate::Builder::credentials)).
     ///

@@ -191,13 +191,15 @@ impl Report {
         })
     }
 
-    /// What the answers of several servers lack for a quorum, in words; none for a single server.
-    pub(crate) fn shortfall(&self) -> Option<String> {
+    /// What the answers of several servers lack for a quorum, in words; none for a single server. If others have decided, a
+    /// server without an answer can still vote.
+    pub(crate) fn shortfall(&self, is_decided: bool) -> Option<String> {
         let all = self.servers.len();
         let refused = |server: &ServerReport| match &server.vote {
             Vote::Failed { kind, .. } => {
                 !matches!(kind, FailureKind::Unavailable | FailureKind::Unknown)
             }
+            Vote::Pending => is_decided,
             _ => false,
         };
         let is_refused = self.servers.iter().any(refused);

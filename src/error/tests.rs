@@ -119,6 +119,7 @@ fn errors() -> Vec<String> {
         of(no_quorum(waited), report([Vote::Granted, down(), Vote::Pending])),
         of(no_quorum(waited), report([Vote::Granted, down(), refused()])),
         of(no_quorum(None), report([Vote::Pending, refused(), refused()])),
+        of(no_quorum(None), report([Vote::Pending, down(), down()])),
         of(no_quorum(None), report([down(), down(), down()])),
         of(no_quorum(None), report([Vote::Stale, Vote::Granted, Vote::NotOwned])),
         of(no_quorum(None), Report::default()),

@@ -88,7 +88,7 @@ impl<View> List<View> {
     ///
     /// # Errors
     ///
-    /// As [`Locker::inspect`], at the end, if no server could be scanned.
+    /// As [`Locker::inspect`], at the end, if no server could be scanned, or a node of a Cluster could not.
     ///
     /// # Cancel safety
     ///
@@ -106,7 +106,7 @@ impl<View> List<View> {
             let step = (self.step)(self, vote, &spot).await;
             let cursor = step.map(|Step { cursor, found, denied }| {
                 self.found = found;
-                self.walk.note_denied(denied);
+                self.walk.note(denied);
                 cursor
             });
             self.walk.stepped(cursor);

@@ -94,9 +94,9 @@ impl Walk {
         }
     }
 
-    /// Notes what the user has no rights to see, each once.
-    pub(super) fn note_denied(&mut self, denied: Vec<ServerFailure>) {
-        for failure in denied {
+    /// Notes failures, each once.
+    pub(super) fn note(&mut self, failures: impl IntoIterator<Item = ServerFailure>) {
+        for failure in failures {
             if !self.failures.contains(&failure) {
                 self.failures.push(failure);
             }
@@ -112,7 +112,7 @@ impl Walk {
 
     /// Says how it went with a server.
     fn pass(&mut self, vote: usize, spot: &Spot, trouble: Option<Reason>, passage: Passage) {
-        self.failures.extend(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
+        self.note(trouble.map(|reason| ServerFailure::new(spot.address(), &reason)));
         self.passages.resize(vote + 1, Passage::Whole);
         self.passages[vote] = self.passages[vote].max(passage);
     }

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::Decimal;
 
-use super::answer::Answer;
+use super::answer::{Answer, Kept};
 use super::command::Script;
 use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
@@ -28,9 +28,8 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        if lease.extending == Extending::HolderAgain && lease.late_at <= now {
-            self.has_failed(id);
-            self.extend_now(id, now);
+        if lease.extending.is_holders() && lease.late_at <= now {
+            self.is_unextended(id, now);
         } else if lease.is_renewed {
             self.batches.due.push(id);
         } else {
@@ -252,7 +251,10 @@ impl Machine {
                 replica.goes_on(links[link].generation);
                 replica.has = Has::Key;
             }
-            Answer::NotOwned => lease.votes.denied |= bit,
+            Answer::NotOwned => {
+                lease.votes.denied |= bit;
+                lease.keep(at, Kept::NotOwned);
+            }
             _ => lease.votes.failed |= bit,
         }
         self.judge_extension(id, now);
@@ -297,7 +299,9 @@ impl Machine {
         let of_servers = self.settings.quorum;
         let Some(lease) = self.leases.get_mut(id) else { return };
         let (quorum, servers) = (lease.quorum(of_servers), lease.replicas.len());
-        let Some(LeaseState::Held { until }) = lease.state() else { return };
+        if !lease.is_held() {
+            return;
+        }
         let Votes { granted, denied, .. } = lease.votes;
         let count = |votes: u64| votes.count_ones() as usize;
         match extension(quorum, count(granted), count(denied)) {
@@ -307,20 +311,24 @@ impl Machine {
                 self.happens(id, LeaseEvent::Lost(why), now);
             }
             Extension::Open if count(lease.votes.answered()) == servers => {
-                let ttl = lease.term.ttl();
-                let failed = lease.failed;
-                lease.failed = failed.saturating_add(1);
-                let is_asked_again = lease.extending == Extending::HolderAgain;
-                self.has_failed(id);
-                let random = (self.settings.random)();
-                let retry = retry_at(now, failed, ttl, until, random).unwrap_or(until);
-                self.plan(id, retry);
-                self.wake(id);
-                if is_asked_again {
-                    self.extend_now(id, now);
-                }
+                self.is_unextended(id, now);
             }
             Extension::Open => {}
+        }
+    }
+
+    /// Too few servers have extended it in time. It is tried again after a pause, in which the caller reads what each said.
+    fn is_unextended(&mut self, id: LeaseId, now: Moment) {
+        let random = (self.settings.random)();
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let (failed, ttl) = (lease.failed, lease.term.ttl());
+        let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
+        lease.failed = failed.saturating_add(1);
+        let is_asked_again = lease.extending == Extending::HolderAgain;
+        self.has_failed(id);
+        self.plan(id, retry_at(now, failed, ttl, until, random).unwrap_or(until));
+        if is_asked_again {
+            self.extend_now(id, now);
         }
     }
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::acquire::Options;
-use super::answer::Answer;
+use super::answer::{Answer, Kept};
 use super::core::{Effect, Happening, Machine, NEVER, SPARE_MAX, Settings};
 use super::ids::LeaseId;
 use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
@@ -334,13 +334,14 @@ impl Machine {
         let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
-                let is_freed = matches!(answer, Answer::Granted(_));
-                if is_freed {
+                if let Answer::Granted(_) = answer {
                     lease.votes.granted |= bit;
                 } else {
                     lease.votes.denied |= bit;
+                    lease.keep(at, Kept::NotOwned);
                 }
                 // In doubt, the release goes out once more.
+                let replica = &mut lease.replicas[at];
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }

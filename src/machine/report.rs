@@ -57,7 +57,7 @@ pub(super) fn is_no_lock(text: &[u8]) -> bool {
 
 impl Lease {
     /// Keeps the answer of the server at this index.
-    fn keep(&mut self, at: usize, kept: Kept) {
+    pub(super) fn keep(&mut self, at: usize, kept: Kept) {
         self.said.retain(|(known, _)| *known != at);
         self.said.push((at, kept));
     }

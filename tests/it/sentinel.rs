@@ -198,6 +198,21 @@ async fn the_newest_word_counts_and_only_a_master_is_believed() {
     assert!(said.contains("though Sentinels name it") && !said.contains("give"), "{said}");
 }
 
+/// The others are enough for now.
+#[tokio::test]
+async fn a_sentinel_that_refuses_the_login_is_warned_of() {
+    let server = RedisServer::start();
+    let good = [(); 2].map(|()| sentinel_that_names(server.port(), 1));
+    let bad = ScriptedServer::start(|_| Action::error("NOAUTH Authentication required."));
+    let [one, other] = good.each_ref().map(ScriptedServer::address);
+    let url = format!("redis-sentinel://{one},{other},{}/{SERVICE}", bad.address());
+    let locker = soon("it connects", Locker::connect(&url)).await.unwrap();
+    let said = format!("{}: NOAUTH", bad.address());
+    eventually("it is warned of", || locker.warnings().iter().any(|it| it.starts_with(&said)))
+        .await;
+    take(&locker, "a").await.release().await.unwrap();
+}
+
 /// Each time that one is connected to, all others are asked, too.
 #[tokio::test]
 async fn a_sentinel_that_ends_what_it_accepts_is_left_alone_more_and_more() {

@@ -52,7 +52,7 @@ pub(super) struct Sentinel {
     opened_at: Moment,
     /// Connections in a row that were none, or ended at once.
     failed: u32,
-    /// The question that it has refused in the last round.
+    /// Its refusal of the login, or of a question in the last round.
     unsaid: Option<ServerError>,
     /// The connection that takes the place of one whose login ends.
     #[cfg(feature = "credentials")]
@@ -94,7 +94,7 @@ impl Sentinel {
         self.answers().is_some_and(is_mute)
     }
 
-    /// What it refuses, for want of a right.
+    /// What it refuses: the login, or something for want of a right.
     pub(super) fn refused(&self) -> Vec<ServerError> {
         let mut refused = untold(self.answers().unwrap_or_default());
         refused.extend(self.unsaid.clone());
@@ -218,6 +218,9 @@ impl Sentinel {
     }
 
     fn is_down(&mut self, why: Reason) {
+        if let Reason::NoConnection(OpenError::Refused { error, .. }) = &why {
+            self.unsaid = Some(error.clone());
+        }
         let rest = RECONNECT.delay(self.failed, clock::random_bits());
         self.failed = self.failed.saturating_add(1);
         #[cfg(feature = "credentials")]

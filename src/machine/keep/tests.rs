@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::super::report::Said;
 use super::super::tests::{Bench, acquire, error, greeting, request_of, settings, stamp};
 use super::super::{Effect, Fault, Login, PLAIN};
 use super::*;
@@ -293,4 +294,43 @@ fn an_extension_behind_one_that_came_to_nothing_is_asked_for_by_itself() {
         }]
     });
     assert_eq!((polled(&mut bench, id, second), asked), (Poll::Ready(true), 2));
+}
+
+/// The renewal that comes next begins with no answers.
+#[test]
+fn the_report_of_an_extension_that_is_late_has_its_answers() {
+    let mut bench = Bench::new(3, settings(3));
+    (0..3).for_each(|server| connect_to(&mut bench, server));
+    let id = acquire(&mut bench, b"a");
+    (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    let round = bench.machine.extend(id, bench.now);
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.pass(settings(3).timeout);
+    assert_eq!(polled(&mut bench, id, round), Poll::Ready(false));
+    let said: Vec<_> = bench.machine.report(id, bench.now).map(|server| server.said).collect();
+    assert!(matches!(said[..], [Said::Granted, Said::Late(..), Said::Late(..)]));
+    // Nobody asks for it: it is tried again.
+    bench.said(0);
+    bench.pass(Duration::from_secs(1));
+    assert!(!bench.said(0).is_empty());
+}
+
+#[test]
+fn a_server_that_has_lost_the_lease_is_reported_so_and_not_as_one_where_another_client_has_the_lock()
+ {
+    for is_released in [false, true] {
+        let mut bench = Bench::new(3, settings(3));
+        (0..3).for_each(|server| connect_to(&mut bench, server));
+        let id = acquire(&mut bench, b"a");
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        if is_released {
+            bench.machine.release(id, bench.now);
+        } else {
+            bench.machine.extend(id, bench.now);
+        }
+        bench.answer(0, |command| vec![Frame::Array([stamp(command), Frame::Integer(0)].into())]);
+        (1..3).for_each(|server| bench.close(server));
+        let first = bench.machine.report(id, bench.now).next().unwrap();
+        assert!(matches!(first.said, Said::Kept(Kept::NotOwned)), "{is_released}");
+    }
 }

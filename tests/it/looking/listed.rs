@@ -19,7 +19,9 @@ async fn rest(list: &mut List<LockView>) -> (BTreeSet<String>, bool) {
 /// How often nodes were asked what they serve.
 fn times_asked(cluster: &Cluster) -> Vec<String> {
     let stats = cluster.nodes().map(|node| node.cli_text(&["INFO", "commandstats"]));
-    let of_nodes = |text: String| text.lines().filter(|it| it.contains("|nodes:")).collect();
+    // Before Redis 7 a server counts all questions of that command together.
+    let is_of_nodes = |it: &&str| it.contains("|nodes:") || it.starts_with("cmdstat_cluster:");
+    let of_nodes = |text: String| text.lines().filter(is_of_nodes).collect();
     stats.map(of_nodes).collect()
 }
 
@@ -93,4 +95,26 @@ async fn a_list_is_not_complete_without_a_node_that_is_not_known_yet() {
     locker.inspect(name).await.unwrap();
     assert_eq!(rest(&mut locker.list("*")).await, (BTreeSet::from([name.to_owned()]), true));
     drop(guard);
+}
+
+/// It is asked for its slots, and then scanned.
+#[tokio::test]
+async fn a_node_that_is_down_is_told_once() {
+    let mut cluster = Cluster::of_masters(3);
+    let locker = connect(&cluster).await;
+    cluster.kill(1);
+    let fails = async || {
+        let mut list = locker.list("*");
+        while let Ok(Some(_)) = list.next().await {}
+        list.failures().to_vec()
+    };
+    // At first its connection has broken, and then there is none.
+    let told = soon("its failures are the same", async {
+        loop {
+            if let [failure] = &fails().await[..] {
+                break failure.server.clone();
+            }
+        }
+    });
+    assert_eq!(told.await, cluster[1].address().to_string());
 }
