@@ -18,7 +18,7 @@ use super::rules;
 use super::session::Told;
 use super::talk::What;
 use crate::policy::{
-    Attempt, Ballot, Bounds, Failing, Grant, Moment, Relay, Retry, RetryState, Setback, Term, Wait,
+    Attempt, Ballot, Bounds, Failing, Grant, Moment, Next, Relay, Retry, RetryState, Setback, Term, Wait,
     WaiterState,
 };
 
@@ -163,11 +163,30 @@ impl Machine {
     /// The server has named a holder, or other waiters before the owner, unless that `is_first`.
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
-        let Some(lease) = self.leases.get(id) else { return };
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.is_alone() {
+            lease.bid.is_served();
+        }
         self.lines.is_sought(&lease.names, id);
         if !is_first {
             self.lines.are_behind(&lease.names, now);
         }
+    }
+
+    /// The only server cannot serve now. While its entry lasts, the owner stays there, since nobody would hear of the lock if it
+    /// were handed to one that has left; it asks again as often as failing servers are asked. Returns whether it stays.
+    pub(crate) fn keeps_place(&mut self, id: LeaseId, now: Moment) -> bool {
+        let random = (self.settings.random)();
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_alone()) else {
+            return false;
+        };
+        let term = lease.term;
+        let has_place = lease.entry.as_ref().is_some_and(|entry| entry.state.has_place(term, now));
+        let Some(bid) = lease.bid.bid().filter(|_| has_place) else { return false };
+        bid.setback = Some(Setback::Failing);
+        let Next::Rest(rest) = bid.retry.after(Setback::Failing, now, random) else { return false };
+        self.plan(id, now.after(rest.most));
+        true
     }
 
     /// The server has nothing of the owner, and never will.
