@@ -164,8 +164,10 @@ impl Machine {
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
         let Some(lease) = self.leases.get_mut(id) else { return };
-        if lease.is_alone() {
-            lease.bid.is_served();
+        let is_alone = lease.is_alone();
+        if let Some(bid) = lease.bid.bid() {
+            bid.retry.is_served();
+            bid.setback = bid.setback.filter(|_| !is_alone);
         }
         self.lines.is_sought(&lease.names, id);
         if !is_first {
@@ -173,18 +175,21 @@ impl Machine {
         }
     }
 
-    /// The only server cannot serve now. While its entry lasts, the owner stays there, since nobody would hear of the lock if it
-    /// were handed to one that has left; it asks again as often as failing servers are asked. Returns whether it stays.
+    /// The entry's server cannot serve now. While the entry lasts, the owner stays there, since nobody would hear of the lock if
+    /// it were handed to one that has left, and asks as often as the retry policy says; of several servers all. Returns whether
+    /// it stays.
     pub(crate) fn keeps_place(&mut self, id: LeaseId, now: Moment) -> bool {
         let random = (self.settings.random)();
-        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_alone()) else {
-            return false;
-        };
-        let term = lease.term;
+        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let (term, is_alone) = (lease.term, lease.is_alone());
         let has_place = lease.entry.as_ref().is_some_and(|entry| entry.state.has_place(term, now));
         let Some(bid) = lease.bid.bid().filter(|_| has_place) else { return false };
-        bid.setback = Some(Setback::Failing);
-        let Next::Rest(rest) = bid.retry.after(Setback::Failing, now, random) else { return false };
+        let known = bid.setback.filter(|_| !is_alone).unwrap_or(Setback::Failing);
+        bid.setback = Some(known);
+        let Next::Rest(rest) = bid.retry.after(known, now, random) else { return false };
+        if !is_alone {
+            self.ask_all(id, now);
+        }
         self.plan(id, now.after(rest.most));
         true
     }

@@ -50,14 +50,6 @@ impl Bidding {
         self.0.as_ref().and_then(|bid| bid.setback)
     }
 
-    /// The only server has served: if it fails later, that is another failure.
-    pub(crate) fn is_served(&mut self) {
-        if let Some(bid) = &mut self.0 {
-            bid.setback = None;
-            bid.retry.is_served();
-        }
-    }
-
     /// The attempt's proposal.
     pub(crate) fn ballot(&self) -> Option<Ballot> {
         self.0.as_ref().and_then(|bid| bid.attempt.ballot())
