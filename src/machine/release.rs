@@ -332,14 +332,12 @@ impl Machine {
             return;
         }
         let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
+        let is_freed = matches!(answer, Answer::Granted(_));
+        let is_freed_late = is_freed && lease.votes.answered() & bit != 0;
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
-                let is_freed = matches!(answer, Answer::Granted(_));
-                if is_freed {
-                    lease.votes.granted |= bit;
-                } else {
-                    lease.votes.denied |= bit;
-                }
+                let Votes { granted, denied, .. } = &mut lease.votes;
+                *(if is_freed { granted } else { denied }) |= bit;
                 // In doubt, the release goes out once more.
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
@@ -359,9 +357,11 @@ impl Machine {
                 replica.has = Has::Owed;
             }
         }
-        let next = lease.replicas.iter().filter_map(|replica| replica.due).min();
-        if let Some(next) = next {
+        if let Some(next) = lease.replicas.iter().filter_map(|replica| replica.due).min() {
             self.plan(id, next.max(now));
+        }
+        if is_freed_late {
+            self.call_behind(id, false, now);
         }
         self.judge_release(id, now);
         self.release_is_late(id, now);

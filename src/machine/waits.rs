@@ -18,8 +18,8 @@ use super::rules;
 use super::session::Told;
 use super::talk::What;
 use crate::policy::{
-    Attempt, Ballot, Bounds, Failing, Grant, Moment, Next, Relay, Retry, RetryState, Setback, Term, Wait,
-    WaiterState,
+    Attempt, Ballot, Bounds, Failing, Grant, Moment, Next, Relay, Retry, RetryState, Setback, Term,
+    Wait, WaiterState,
 };
 
 impl Machine {
@@ -167,7 +167,9 @@ impl Machine {
         let is_alone = lease.is_alone();
         if let Some(bid) = lease.bid.bid() {
             bid.retry.is_served();
-            bid.setback = bid.setback.filter(|_| !is_alone);
+            if is_alone && bid.setback == Some(Setback::Failing) {
+                bid.setback = Some(Setback::Held(None));
+            }
         }
         self.lines.is_sought(&lease.names, id);
         if !is_first {
