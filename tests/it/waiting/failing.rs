@@ -67,7 +67,7 @@ fn owners<'a>(asked: impl IntoIterator<Item = &'a Command>) -> HashSet<String> {
 /// A waiter had left its place for another. When the server served again, it handed the lock to the first one, of which
 /// nobody heard: all waited, up to a second, until the release of that one was repeated.
 #[tokio::test]
-async fn a_waiter_whom_a_server_refuses_for_a_while_keeps_its_place() {
+async fn a_waiter_that_a_server_refuses_for_a_while_keeps_its_place() {
     let mut asked = 0;
     let server = ScriptedServer::start(move |command| {
         if let Some(answer) = greeting(command) {
@@ -94,7 +94,7 @@ async fn a_waiter_whom_a_server_refuses_for_a_while_keeps_its_place() {
 
 /// The other servers are enough for a grant, so all are asked meanwhile, by owners of their own.
 #[tokio::test]
-async fn one_of_several_servers_that_refuses_a_waiter_keeps_its_place_and_keeps_it_from_no_lock() {
+async fn a_place_at_one_of_several_servers_is_kept_while_it_refuses_and_the_others_are_asked() {
     for is_freed in [false, true] {
         let refused = Arc::new(AtomicUsize::new(0));
         let servers = [(); 3].map(|()| {
