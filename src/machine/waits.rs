@@ -164,12 +164,10 @@ impl Machine {
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let is_alone = lease.is_alone();
+        let is_held = lease.is_alone().then_some(Setback::Held(None));
         if let Some(bid) = lease.bid.bid() {
             bid.retry.is_served();
-            if is_alone && bid.setback == Some(Setback::Failing) {
-                bid.setback = Some(Setback::Held(None));
-            }
+            bid.setback = is_held.or(bid.setback);
         }
         self.lines.is_sought(&lease.names, id);
         if !is_first {

@@ -27,7 +27,7 @@ use super::link::State;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
-use crate::policy::{Backoff, Code, Failing, LeaseState, Moment, line_of, names_eval};
+use crate::policy::{Backoff, Code, LeaseState, Moment, line_of, names_eval};
 
 /// The pause between two failed dials: short at first, because most outages are short, then a second.
 const DIALS: Backoff =
@@ -245,18 +245,11 @@ impl Machine {
         // For a lock without a token, by a script or not: a late answer may be to an earlier command.
         let may_be_script = !lease.kind.is_fenced && !lease.kind.means().are_steps;
         let or_script = what == What::Acquire && may_be_script;
-        let is_plain = what == What::Acquire && lease.kind.means().are_steps;
         let answer = reply.map_or(Answer::UNKNOWN, |reply| {
             let (frame, error) = (reply.frame.value(), reply.frame.error());
             let by_script = || if or_script { (FENCED.read)(frame) } else { None };
             read(frame).or_else(by_script).unwrap_or_else(|| match error {
-                Some(error) => match self.answer_of_error(error) {
-                    // It was one command, which a server refuses before it runs.
-                    Answer::Failed { failing: Failing::Otherwise, .. } if is_plain => {
-                        Answer::NOT_RUN
-                    }
-                    answer => answer,
-                },
+                Some(error) => self.answer_of_error(error),
                 None => self.is_nonsense(server),
             })
         });

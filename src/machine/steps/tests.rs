@@ -13,7 +13,7 @@ const CLOCK: u64 = 1_800_000_000_000_000;
 static IN_STEPS: Kind = Kind {
     goes_on: false,
     acquire: |question| (PLAIN.acquire)(question),
-    read: Answer::of_set,
+    read: Answer::of_taken,
     release: |mut question| compare(&mut question, b"PXAT"),
     alone: Some(Alone {
         extend: |mut question| compare(&mut question, b"PX"),
