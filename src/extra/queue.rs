@@ -113,7 +113,7 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
                 machine.has_no_queue(server);
                 return machine.comes_back(id, Setback::Held(None), now);
             }
-            Some(Code::Later | Code::ReadOnly) if machine.keeps_place(id, now) => return,
+            Some(Code::Later) if machine.keeps_place(id, now) => return,
             _ => {}
         }
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
