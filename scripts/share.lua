@@ -115,9 +115,13 @@ end
 local gone, is_resting = 0, false
 if is_shared and (how == '' or how == 'leave') then
   if is_single or digit == 48 then
-    gone = call('ZREM', shares, owner)
+    gone = redis.pcall('ZREM', shares, owner)
   else
-    gone = call('ZREM', shares, owner, owner .. '#1')
+    gone = redis.pcall('ZREM', shares, owner, owner .. '#1')
+  end
+  -- A server that refuses writes has nothing to release of an owner without a share.
+  if type(gone) == 'table' then
+    gone = call('ZSCORE', shares, owner) and call('ZREM', shares, owner) or 0
   end
   while gone > 1 and call('ZREM', shares, owner .. '#' .. gone) == 1 do
     gone = gone + 1

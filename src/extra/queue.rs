@@ -107,14 +107,18 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
     let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
     let Some(Said { answer, token, before, frees_at }) = said else {
         let server = entry.server;
-        let error = reply.and_then(Frame::error).map(|text| String::from_utf8_lossy(text));
-        if error.as_ref().is_some_and(|text| Code::of(text) == Code::Unscripted) {
-            machine.has_no_queue(server);
-            return machine.comes_back(id, Setback::Held(None), now);
+        let code = reply.and_then(Frame::error).map(|text| Code::of_bytes(text));
+        match code {
+            Some(Code::Unscripted) => {
+                machine.has_no_queue(server);
+                return machine.comes_back(id, Setback::Held(None), now);
+            }
+            Some(Code::Later) if machine.keeps_place(id, now) => return,
+            _ => {}
         }
         let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
         // A reply that an acquire may also get is valid.
-        if reply.is_some() && error.is_none() && !is_lasting {
+        if reply.is_some() && code.is_none() && !is_lasting {
             machine.is_nonsense(server);
         }
         // The others of several servers can do without this one.

@@ -24,7 +24,7 @@ const COMPARED: Kind = Kind {
     goes_on: false,
     has_guard: true,
     acquire: |question| (PLAIN.acquire)(question),
-    read: Answer::of_set,
+    read: Answer::of_taken,
     wait: Some(|_, _| {}),
     release: |question| set_if_its(question, b"PXAT", 1),
     alone: Some(Alone {

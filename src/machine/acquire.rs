@@ -244,11 +244,7 @@ impl Machine {
             (_, Has::Asked) => Has::Nothing,
             (_, has) => has,
         };
-        match answer {
-            Answer::Granted(_) | Answer::Seized(_) => lease.votes.granted |= bit,
-            Answer::Failed { .. } => lease.votes.failed |= bit,
-            _ => lease.votes.denied |= bit,
-        }
+        lease.counts(at, answer);
         // The server does not tell a connection of its own changes.
         #[cfg(any(test, feature = "takeover"))]
         if matches!(answer, Answer::Seized(_)) {

@@ -176,7 +176,7 @@ impl Machine {
         self.call_behind(id, true, now);
     }
 
-    /// A lease has ended, or an attempt was released, which the server does not tell this connection of. Waiters in line
+    /// A lease has ended, or was released at last, as was an attempt; the server does not tell this connection. Waiters in line
     /// are called only by the end of a lease (`was_granted`).
     pub(super) fn call_behind(&mut self, id: LeaseId, was_granted: bool, now: Moment) {
         if self.lines.is_empty() {

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::Decimal;
 
-use super::answer::{Answer, Kept};
+use super::answer::Answer;
 use super::command::Script;
 use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
@@ -243,19 +243,12 @@ impl Machine {
         if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
             return;
         }
-        match answer {
-            Answer::Granted(_) => {
-                lease.votes.granted |= bit;
-                let link = lease.link(at);
-                let replica = &mut lease.replicas[at];
-                replica.goes_on(links[link].generation);
-                replica.has = Has::Key;
-            }
-            Answer::NotOwned => {
-                lease.votes.denied |= bit;
-                lease.keep(at, Kept::NotOwned);
-            }
-            _ => lease.votes.failed |= bit,
+        lease.counts(at, answer);
+        if let Answer::Granted(_) = answer {
+            let link = lease.link(at);
+            let replica = &mut lease.replicas[at];
+            replica.goes_on(links[link].generation);
+            replica.has = Has::Key;
         }
         self.judge_extension(id, now);
     }

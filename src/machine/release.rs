@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::acquire::Options;
-use super::answer::{Answer, Kept};
+use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER, SPARE_MAX, Settings};
 use super::ids::LeaseId;
 use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
@@ -325,28 +325,23 @@ impl Machine {
     ) {
         let Self { leases, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let bit = 1 << at;
         let pointless_at = pointless_at(lease, settings);
         let replica = &mut lease.replicas[at];
         if replica.has != Has::Releasing || lease.round != round {
             return;
         }
         let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
+        let is_repeated = lease.votes.answered() & 1 << at != 0;
+        let is_freed_late = is_repeated && matches!(answer, Answer::Granted(_));
+        lease.counts(at, answer);
+        let replica = &mut lease.replicas[at];
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
-                if let Answer::Granted(_) = answer {
-                    lease.votes.granted |= bit;
-                } else {
-                    lease.votes.denied |= bit;
-                    lease.keep(at, Kept::NotOwned);
-                }
                 // In doubt, the release goes out once more.
-                let replica = &mut lease.replicas[at];
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }
             _ => {
-                lease.votes.failed |= bit;
                 let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
                 let random = settings.random;
                 let due = match (is_over, replica.due) {
@@ -360,9 +355,11 @@ impl Machine {
                 replica.has = Has::Owed;
             }
         }
-        let next = lease.replicas.iter().filter_map(|replica| replica.due).min();
-        if let Some(next) = next {
+        if let Some(next) = lease.replicas.iter().filter_map(|replica| replica.due).min() {
             self.plan(id, next.max(now));
+        }
+        if is_freed_late {
+            self.call_behind(id, false, now);
         }
         self.judge_release(id, now);
         self.release_is_late(id, now);

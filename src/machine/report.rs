@@ -7,7 +7,7 @@ use leasehold_resp::Frame;
 use super::answer::{Answer, Kept, Place};
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Lease, Phase};
+use super::lease::{Lease, Phase, Votes};
 use super::link::Link;
 use super::session::Fault;
 use super::talk::What;
@@ -56,8 +56,22 @@ pub(super) fn is_no_lock(text: &[u8]) -> bool {
 }
 
 impl Lease {
+    /// Counts the answer of the server at this index.
+    pub(super) fn counts(&mut self, at: usize, answer: Answer) {
+        let Votes { granted, denied, failed, .. } = &mut self.votes;
+        let those = match answer {
+            Answer::Granted(_) | Answer::Seized(_) => granted,
+            Answer::Failed { .. } => failed,
+            _ => denied,
+        };
+        *those |= 1 << at;
+        if answer == Answer::NotOwned {
+            self.keep(at, Kept::NotOwned);
+        }
+    }
+
     /// Keeps the answer of the server at this index.
-    pub(super) fn keep(&mut self, at: usize, kept: Kept) {
+    fn keep(&mut self, at: usize, kept: Kept) {
         self.said.retain(|(known, _)| *known != at);
         self.said.push((at, kept));
     }

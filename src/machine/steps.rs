@@ -33,7 +33,7 @@ use super::link::Link;
 use super::report::is_no_lock;
 use super::rules;
 use super::talk::{Reply, Step, What};
-use crate::policy::{Drawn, Moment, TOKEN_MAX, number};
+use crate::policy::{Code, Drawn, Moment, TOKEN_MAX, number};
 
 /// As long as scripts keep an idle counter.
 const FENCE_LIFE_MS: &[u8] = b"604800000";
@@ -122,6 +122,13 @@ impl Means {
 }
 
 impl Answer {
+    /// The reply of the `SET` that takes the lock: one command, which a server that cannot serve now does not run.
+    pub(crate) fn of_taken(reply: &Frame) -> Option<Self> {
+        let is_later = |text: &&Bytes| !Code::of_bytes(text).is_lasting();
+        let refused = || reply.error().filter(is_later).map(|_| Self::NOT_RUN);
+        Self::of_set(reply).or_else(refused)
+    }
+
     /// The reply of a `SET` that compares with the owner's value: a missing key is not the owner's.
     pub(crate) fn of_compared(reply: &Frame) -> Option<Self> {
         match reply {

@@ -18,8 +18,8 @@ use super::rules;
 use super::session::Told;
 use super::talk::What;
 use crate::policy::{
-    Attempt, Ballot, Bounds, Failing, Grant, Moment, Relay, Retry, RetryState, Setback, Term, Wait,
-    WaiterState,
+    Attempt, Ballot, Bounds, Failing, Grant, Moment, Next, Relay, Retry, RetryState, Setback, Term,
+    Wait, WaiterState,
 };
 
 impl Machine {
@@ -163,11 +163,32 @@ impl Machine {
     /// The server has named a holder, or other waiters before the owner, unless that `is_first`.
     pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
         self.is_contended(id);
+        let is_held = self.is_alone().then_some(Setback::Held(None));
+        if let Some(bid) = self.bid(id) {
+            bid.retry.is_served();
+            bid.setback = is_held.or(bid.setback);
+        }
         let Some(lease) = self.leases.get(id) else { return };
         self.lines.is_sought(&lease.names, id);
         if !is_first {
             self.lines.are_behind(&lease.names, now);
         }
+    }
+
+    /// The entry's server cannot serve now. An owner that it knows stays: nobody would hear of the lock if it were handed to one
+    /// that has left. It asks as often as the retry policy says; of several servers all. Returns whether it stays.
+    pub(crate) fn keeps_place(&mut self, id: LeaseId, now: Moment) -> bool {
+        let (random, is_alone) = ((self.settings.random)(), self.is_alone());
+        let is_known = self.entry(id).is_some_and(|(entry, _)| entry.is_known);
+        let Some(bid) = self.bid(id).filter(|_| is_known) else { return false };
+        let known = bid.setback.filter(|_| !is_alone).unwrap_or(Setback::Failing);
+        bid.setback = Some(known);
+        let Next::Rest(rest) = bid.retry.after(known, now, random) else { return false };
+        if !is_alone {
+            self.ask_all(id, now);
+        }
+        self.plan(id, now.after(rest.most));
+        true
     }
 
     /// The server has nothing of the owner, and never will.

@@ -144,6 +144,11 @@ impl RetryState {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
+    /// Servers have served: they no longer fail in a row.
+    pub(crate) fn is_served(&mut self) {
+        self.failing_since = None;
+    }
+
     /// Takes over the time since which servers have failed from the request before it in the line, but not from before
     /// this one began.
     pub(crate) fn goes_on_from(&mut self, first: &Self) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::super::answer::Kept;
 use super::super::report::Said;
 use super::super::tests::{Bench, acquire, error, greeting, request_of, settings, stamp};
 use super::super::{Effect, Fault, Login, PLAIN};

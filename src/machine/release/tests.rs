@@ -286,6 +286,25 @@ fn one_that_waits_in_this_process_asks_behind_the_release_of_a_lease_that_was_lo
     }
 }
 
+/// The server does not tell this connection of that: it rested for up to five seconds beside a free lock.
+#[test]
+fn a_release_that_was_refused_at_first_is_news_to_one_that_rests() {
+    let mut bench = Bench::connected(1);
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.release(id, bench.now);
+    bench.answer(0, |command| match &command[0][..] {
+        b"EVALSHA" => vec![error("NOREPLICAS Not enough good replicas to write.")],
+        _ => vec![greeting(command, "")],
+    });
+    let waiting = request(&mut bench, b"a", Wait::Forever);
+    refuse(&mut bench);
+    bench.machine.plan(waiting, bench.now.after(Duration::from_secs(5)));
+    bench.pass(Duration::from_secs(1));
+    bench.answer(0, |command| vec![stamp(command)]);
+    assert!(bench.machine.poll_acquire(waiting, &context()).is_ready());
+}
+
 #[test]
 fn a_release_is_late_after_its_timeout_also_where_a_connection_comes_meanwhile() {
     let mut bench = Bench::connected(1);

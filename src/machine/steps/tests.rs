@@ -13,7 +13,7 @@ const CLOCK: u64 = 1_800_000_000_000_000;
 static IN_STEPS: Kind = Kind {
     goes_on: false,
     acquire: |question| (PLAIN.acquire)(question),
-    read: Answer::of_set,
+    read: Answer::of_taken,
     release: |mut question| compare(&mut question, b"PXAT"),
     alone: Some(Alone {
         extend: |mut question| compare(&mut question, b"PX"),
@@ -93,6 +93,20 @@ fn a_token_is_minted_between_the_lock_and_its_proof() {
     reply(&mut bench, 0, TAKES, &[ok(), before, time()]);
     reply(&mut bench, 0, MINTS, &[ok(), ok()]);
     assert_eq!((is_granted(&mut bench, id), bench.machine.token(id)), (Some(true), CLOCK + 10));
+}
+
+/// Its release would be refused as well, and repeated, once a second of each try.
+#[test]
+fn what_a_server_refuses_to_write_is_not_given_back() {
+    for word in ["OOM", "MISCONF", "NOREPLICAS", "READONLY"] {
+        let mut bench = Bench::connected(1);
+        let id = request(&mut bench);
+        reply(&mut bench, 0, COMPARES, &[Frame::Null]);
+        reply(&mut bench, 0, TAKES, &[error(word), Frame::Null, time()]);
+        assert_eq!(is_granted(&mut bench, id), Some(false), "{word}");
+        bench.machine.forget(id, bench.now);
+        assert_eq!((bench.said(0), bench.machine.len()), (vec![], 0), "{word}");
+    }
 }
 
 #[test]

@@ -194,6 +194,25 @@ fn a_share_is_given_back_although_the_queues_key_holds_no_queue() {
     }
 }
 
+/// Such a release was refused, and so repeated for as long as the share that was not there might have lasted.
+#[test]
+fn a_share_that_is_not_there_is_released_although_the_server_refuses_writes() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    for (weight, limit) in [("1", "0"), ("1", "2"), ("2", "4")] {
+        client.call(&["FLUSHALL"]);
+        assert_eq!(take(&mut client, 1, "60000", limit, weight)[0], "granted");
+        client.call(&["REPLICAOF", "127.0.0.1", "1"]);
+        for how in ["", "single", "leave"] {
+            let mut say = |number| eval(&mut client, SHARE, &KEYS, &[&owner(number), how]);
+            assert_eq!(say(2), ["0"], "{how}");
+            assert!(say(1)[0].contains("READONLY"), "{how}");
+        }
+        client.call(&["REPLICAOF", "NO", "ONE"]);
+        assert!(free(&mut client, 1, ""));
+    }
+}
+
 /// Another library's value may be of any form.
 #[test]
 fn anothers_lock_is_not_taken_for_a_shared_one() {
