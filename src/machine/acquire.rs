@@ -323,7 +323,8 @@ impl Machine {
     pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
         self.is_not_asked(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
-        if !lease.kind.is_exclusive() && lease.votes.later != 0 && !lease.bid.is_over(now) {
+        #[cfg(any(test, feature = "_kinds"))]
+        if lease.votes.later != 0 && !lease.bid.is_over(now) {
             lease.votes.later = 0;
             return self.put(id, now);
         }
@@ -356,13 +357,14 @@ impl Machine {
         let mut verdict = quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
             // The server that is asked first has refused, or the limit is over.
-            let is_over = denied != 0 || lease.bid.is_over(now);
             if lease.kind.is_exclusive() || lease.votes.later == 0 {
                 if denied != 0 {
                     self.waits_untold(id);
                 }
                 return;
-            } else if !is_over {
+            }
+            #[cfg(any(test, feature = "_kinds"))]
+            if denied == 0 && !lease.bid.is_over(now) {
                 return self.go_on_asking(id, now);
             }
             verdict = Verdict::Lost;

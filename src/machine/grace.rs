@@ -85,7 +85,7 @@ impl Lease {
         scripts: &Scripts,
         now: Moment,
     ) -> (bool, bool) {
-        let is_plain = link.met.is_on && self.kind.alone.is_none() && self.rest_ms(now).is_none();
+        let is_plain = link.met.is_on && self.kind.alone().is_none() && self.rest_ms(now).is_none();
         let is_repeated = self.replicas[at].redelivery.is_some();
         let is_freed = is_plain && !link.met.hands_on(is_repeated, now);
         // A successor gets this in its grace.
@@ -349,7 +349,7 @@ impl Machine {
                 // The lock and its counter are at two servers.
                 return false;
             }
-            lease.kind.alone.is_none()
+            lease.kind.alone().is_none()
         };
         let are_plain = batch.iter().all(|id| self.leases.get(*id).is_none_or(is_plain));
         let by = self.links[server].met.reign.and_then(|reign| reign.reasserted_by(now));

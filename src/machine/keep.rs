@@ -55,7 +55,7 @@ impl Machine {
     #[cfg(any(test, feature = "_kinds"))]
     fn renew_alone(&mut self, due: Vec<LeaseId>, now: Moment) -> Vec<LeaseId> {
         let is_alone =
-            |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone.is_some());
+            |id: &LeaseId| self.leases.get(*id).is_some_and(|lease| lease.kind.alone().is_some());
         let (alone, others): (Vec<_>, _) = due.into_iter().partition(is_alone);
         alone.iter().for_each(|id| self.renew(&[*id], Extending::Renewal, now));
         others
@@ -183,7 +183,7 @@ impl Machine {
     fn extends_alone(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) -> bool {
         let Self { links, leases, settings, command, .. } = self;
         let &[id] = batch else { return false };
-        let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
+        let is_alone = |lease: &&mut Lease| lease.kind.alone().is_some();
         let Some(lease) = leases.get_mut(id).filter(is_alone) else { return false };
         lease.votes.asked |= 1 << at;
         command.bytes.clear();
@@ -389,7 +389,7 @@ impl Machine {
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
         (replica.has, replica.generation) = (Has::Asked, link.generation);
-        if lease.kind.alone.is_some() {
+        if lease.kind.alone().is_some() {
             command.bytes.clear();
             return lease.ask(What::Repair, (id, at), link, command, &settings.scripts, now);
         }

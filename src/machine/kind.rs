@@ -100,7 +100,7 @@ pub(crate) struct Kind {
     /// None if each request polls for itself.
     pub(crate) wait: Option<Wait>,
     pub(crate) release: fn(Question<'_>),
-    /// How it is renewed, if not by the lock's key alone.
+    /// See [`Kind::alone`].
     pub(crate) alone: Option<Alone>,
     /// The arguments that are keys of further locks.
     pub(crate) also: fn(&Words) -> &Words,
@@ -117,10 +117,15 @@ impl Kind {
         !may_not || self.is_exclusive && self.wait.is_some() && !is_part
     }
 
+    /// How it is renewed, if not by the lock's key alone.
+    pub(super) fn alone(&self) -> Option<&Alone> {
+        if cfg!(any(test, feature = "_kinds")) { self.alone.as_ref() } else { None }
+    }
+
     /// See [`Means`].
     pub(super) fn means(&self) -> &Means {
         let may_differ = cfg!(any(test, feature = "scriptless"));
-        self.alone.as_ref().filter(|_| may_differ).map_or(&Means::SCRIPTS, |alone| &alone.means)
+        self.alone().filter(|_| may_differ).map_or(&Means::SCRIPTS, |alone| &alone.means)
     }
 
     /// If no other kind is compiled, the compiler drops the code for them.

@@ -458,7 +458,7 @@ impl Lease {
     /// Releases it at one server, or extends the key to the rest of its least time.
     fn part(&self, question: Question<'_>, now: Moment) {
         let Some(rest) = self.rest_ms(now) else { return (self.kind.release)(question) };
-        if let Some(alone) = &self.kind.alone {
+        if let Some(alone) = self.kind.alone() {
             return (alone.extend)(Question { ttl_ms: rest, ..question });
         }
         let Question { command, names, owner, scripts, .. } = question;
@@ -523,7 +523,7 @@ impl Lease {
             return link.talk.say(command, to, now);
         }
         let question = self.question(at, command, scripts);
-        match (what, &self.kind.alone) {
+        match (what, self.kind.alone()) {
             (What::Release, _) => self.part(question, now),
             (What::Extend, Some(alone)) => (alone.extend)(question),
             (What::Repair, Some(alone)) => (alone.repair)(question),

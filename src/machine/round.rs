@@ -15,7 +15,7 @@ use super::lease::{Has, Phase, Votes};
 use super::link::Link;
 use super::rules;
 use super::talk::What;
-use crate::policy::{Ballot, Failing, Moment, Relay, Tally, VoteReply, late_within};
+use crate::policy::{Failing, Moment, Relay, Tally, VoteReply, late_within};
 
 /// The part of the timeout that the first server has.
 const FIRST_SHARE: u32 = 4;
@@ -23,7 +23,8 @@ const FIRST_SHARE: u32 = 4;
 impl Machine {
     /// Begins a round: all servers that serve are asked.
     pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
-        let first = self.asks_first(id, now);
+        #[cfg(any(test, feature = "_kinds"))]
+        let later = self.asked_later(id, now);
         let Self { leases, lines, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         lease.phase = Phase::Asking;
@@ -33,12 +34,13 @@ impl Machine {
         }
         lease.round += 1;
         (lease.asked_at, lease.votes) = (now, Votes::default());
-        let replicas = lease.replicas.len();
+        #[cfg(any(test, feature = "_kinds"))]
+        {
+            lease.votes.later = later;
+        }
         if let Some(bid) = lease.bid.bid() {
             (bid.tally, bid.has_news) = (Tally::default(), false);
         }
-        let others = |first: usize| (u64::MAX >> (64 - replicas)) & !(1 << first);
-        lease.votes.later = first.map_or(0, others);
         self.put(id, now);
     }
 
@@ -121,16 +123,20 @@ impl Machine {
         }
     }
 
-    /// The server that is asked first in the first round of an attempt. None if all are asked at once: by an owner in its
-    /// turn, by a scout, or to replace a holder.
-    fn asks_first(&self, id: LeaseId, now: Moment) -> Option<usize> {
-        let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive())?;
-        let is_led = lease.bid.ballot().is_some_and(Ballot::is_outbid);
+    /// All servers but the one that is asked first in the first round of an attempt. None if all are asked at once: by an owner
+    /// in its turn, by a scout, or to replace a holder.
+    #[cfg(any(test, feature = "_kinds"))]
+    fn asked_later(&self, id: LeaseId, now: Moment) -> u64 {
+        let Some(lease) = self.leases.get(id) else { return 0 };
+        let is_led = lease.bid.ballot().is_some_and(|ballot| ballot.is_outbid());
         let asks_all = is_led || lease.scouts_for.is_some() || lease.predecessor.is_some();
-        if asks_all || self.is_alone() { None } else { self.leader(id, now) }
+        let has_first = !lease.kind.is_exclusive() && !asks_all && !self.is_alone();
+        let first = if has_first { self.leader(id, now) } else { None };
+        first.map_or(0, |first| (u64::MAX >> (64 - lease.replicas.len())) & !(1 << first))
     }
 
     /// Once a server has granted, asks all others; if those before have failed, the next one.
+    #[cfg(any(test, feature = "_kinds"))]
     pub(super) fn go_on_asking(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id) else { return };
         let Votes { asked, granted, later, .. } = lease.votes;

@@ -80,7 +80,7 @@ impl Lease {
     /// Encodes the proof that the lock is the owner's, which also extends the lock to its TTL.
     fn is_its(&self, at: usize, command: &mut Command, scripts: &Scripts) {
         command.bytes.clear();
-        if let Some(alone) = &self.kind.alone {
+        if let Some(alone) = self.kind.alone() {
             (alone.extend)(self.question(at, command, scripts));
         }
     }

@@ -234,11 +234,11 @@ impl Machine {
         let Some(lease) = self.leases.get(id) else { return };
         let read = match what {
             What::Acquire => lease.kind.read,
-            What::Extend => match &lease.kind.alone {
+            What::Extend => match lease.kind.alone() {
                 Some(alone) => alone.read,
                 None => |frame: &_| Answer::of_extend(frame, 0, 1),
             },
-            What::Repair if lease.kind.alone.is_some() => lease.kind.read,
+            What::Repair if lease.kind.alone().is_some() => lease.kind.read,
             What::Release => lease.kind.means().read_release,
             _ => Answer::of_owned,
         };
