@@ -291,15 +291,14 @@ fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
 /// The lock key, escaped for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\'\"".contains(byte);
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\\"".contains(byte);
         let name = String::from_utf8_lossy(self.lock());
         if name.len() <= SHOWN_MAX && name.as_bytes().iter().all(is_plain) {
             return f.write_str(&name);
         }
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
-        for escaped in name[..shown].escape_debug() {
-            f.write_char(escaped)?;
-        }
+        let quoted = format!("{:?}", &name[..shown]);
+        f.write_str(&quoted[1..quoted.len() - 1])?;
         if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }
