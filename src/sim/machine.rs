@@ -23,7 +23,7 @@ use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
 use self::slots::Slot;
 use super::server::{Server, Session, Told};
-use crate::extra::QUEUE;
+use crate::extra::{QUEUE, groups};
 use crate::fingerprint::rank;
 use crate::machine::{
     Effect, FENCED, Fault, Handshake, Kind, LIMITS, LeaseId, Login, Machine, Options, PLAIN,
@@ -410,23 +410,29 @@ impl World {
         self.servers.iter_mut().any(|server| server.next_waiter(b"a").is_some())
     }
 
-    /// Whether any server has the lock's key.
+    /// Whether any server has the lock's key, or that of a group's other lock.
     fn has_key(&mut self) -> bool {
-        self.servers.iter_mut().any(|server| server.peek(b"a").is_some())
+        self.servers.iter_mut().any(|server| server.has(b"a") || server.has(b"b"))
     }
 }
 
 fn options(kind: &'static Kind, wait: Wait) -> Options {
+    let names = Names::new(b"", b"a").unwrap();
+    let words = if std::ptr::eq(kind, &groups::GROUP) {
+        groups::words(&[names.clone(), Names::new(b"", b"b").unwrap()], &[])
+    } else {
+        Box::default()
+    };
     Options {
         kind,
-        names: Names::new(b"", b"a").unwrap(),
+        names,
         term: Term::new(TTL, None).unwrap(),
         bounds: Bounds::default(),
         wait,
         retry: Retry::default(),
         is_renewed: true,
         is_fair: false,
-        words: Box::default(),
+        words,
         said: Box::default(),
     }
 }

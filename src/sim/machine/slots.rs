@@ -4,8 +4,10 @@ use super::soak::panics;
 use super::*;
 use crate::cluster::slot::slot_of;
 use crate::extra::cluster::ROUTING;
+use crate::extra::groups::GROUP;
 
 const SERVERS: usize = 3;
+/// The keys in the slot that moves. A group has another lock beside it, in a slot that stays.
 const KEYS: [&str; 3] = ["a", "{a}:fence", "{a}:queue"];
 /// How long a client waits before it asks for a map that it wants, and for another one, in microseconds.
 const MAP_AFTER: u64 = 200_000;
@@ -26,6 +28,11 @@ pub(super) struct Slot {
 
 fn address(server: usize) -> String {
     format!("node:{}", server + 1)
+}
+
+/// The server of each slot but that of the lock.
+fn stays_at(slot: u16) -> usize {
+    usize::from(slot) % SERVERS
 }
 
 fn keys(words: &[Bytes]) -> &[Bytes] {
@@ -56,11 +63,13 @@ impl Slot {
         if keys.is_empty() {
             return None;
         }
+        let slot = slot_of(&keys[0]);
+        let sends = |kind, to| Some(Frame::Error(format!("{kind} {slot} {}", address(to)).into()));
+        if slot != slot_of(b"a") {
+            return if at == stays_at(slot) { None } else { sends("MOVED", stays_at(slot)) };
+        }
         let present = keys.iter().filter(|key| server.has(key)).count();
         let is_missing = present < keys.len();
-        let sends = |kind, to| {
-            Some(Frame::Error(format!("{kind} {} {}", slot_of(b"a"), address(to)).into()))
-        };
         let again = || {
             let text = "TRYAGAIN Multiple keys request during rehashing of slot";
             Some(Frame::Error(text.into()))
@@ -90,7 +99,7 @@ impl World {
             owners: [0; SERVERS],
             leaving: None,
             coming: None,
-            is_old: seed % 3 == 2,
+            is_old: seed % 2 == 1,
             maps_at: [0; 3],
         });
         world.latency = [200, 2_000, 50_000][seed as usize / 3 % 3];
@@ -116,10 +125,7 @@ impl World {
         };
         let masters: Vec<String> = (0..SERVERS).map(address).collect();
         let its = slot.owners[node];
-        let owner_of = |slot: u16| {
-            Some(if slot == slot_of(b"a") { its } else { slot.into() })
-                .map(|owner: usize| owner % SERVERS)
-        };
+        let owner_of = |slot| Some(if slot == slot_of(b"a") { its } else { stays_at(slot) });
         slot.maps_at[client] = NOW_MICROS.get() + MAP_EVERY;
         self.clients[client].machine.route(&masters, &[], &owner_of, now());
     }
@@ -177,12 +183,12 @@ impl World {
 fn soak(seed: u32) -> usize {
     let mut world = World::cluster(seed);
     world.harmed = [0, 10, 30][seed as usize % 4 % 3];
-    let kind = if seed % 2 == 0 { &FENCED } else { &PLAIN };
+    let kinds = [[&FENCED; 2], [&PLAIN; 2], [&FENCED, &GROUP]][seed as usize % 3];
     for _ in 0..200_000 {
         world.step();
         world.meddle(SERVERS, seed);
         for client in 0..world.clients.len() {
-            world.request(client, kind);
+            world.request(client, kinds[below(2)]);
             world.act(client, 1_000);
         }
         world.check();
