@@ -128,7 +128,7 @@ pub mod blocking;
 mod box_future;
 mod builder;
 mod clock;
-#[cfg(feature = "cluster")]
+#[cfg(any(test, feature = "cluster"))]
 mod cluster;
 mod defaults;
 mod driver;

@@ -2,7 +2,7 @@
 
 #[cfg(any(test, feature = "cluster"))]
 pub(crate) mod apart;
-#[cfg(feature = "cluster")]
+#[cfg(any(test, feature = "cluster"))]
 pub(crate) mod cluster;
 #[cfg(any(test, feature = "election"))]
 pub(crate) mod election;

@@ -128,7 +128,7 @@ impl Machine {
     #[cfg(any(test, feature = "_kinds"))]
     fn asked_later(&self, id: LeaseId, now: Moment) -> u64 {
         let Some(lease) = self.leases.get(id) else { return 0 };
-        let is_led = lease.bid.ballot().is_some_and(|ballot| ballot.is_outbid());
+        let is_led = lease.bid.ballot().is_some_and(crate::policy::Ballot::is_outbid);
         let asks_all = is_led || lease.scouts_for.is_some() || lease.predecessor.is_some();
         let has_first = !lease.kind.is_exclusive() && !asks_all && !self.is_alone();
         let first = if has_first { self.leader(id, now) } else { None };

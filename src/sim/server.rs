@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 pub(crate) mod seen;
+#[cfg(test)]
+pub(crate) mod slot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -5,92 +5,12 @@ use super::*;
 use crate::cluster::slot::slot_of;
 use crate::extra::cluster::ROUTING;
 use crate::extra::groups::GROUP;
+use crate::sim::server::slot::{SERVERS, address, stays_at};
 
-const SERVERS: usize = 3;
 /// The keys in the slot that moves. A group has another lock beside it, in a slot that stays.
 const KEYS: [&str; 3] = ["a", "{a}:fence", "{a}:queue"];
-/// How long a client waits before it asks for a map that it wants, and for another one, in microseconds.
-const MAP_AFTER: u64 = 200_000;
+/// When a client asks for another map, in microseconds.
 const MAP_EVERY: u64 = 30_000_000;
-
-/// The slot of all keys of the lock.
-pub(super) struct Slot {
-    /// For each server, the one that it takes for the slot's.
-    owners: [usize; SERVERS],
-    /// From where and to where the slot moves, as the one server has been told, and the other.
-    leaving: Option<(usize, usize)>,
-    coming: Option<(usize, usize)>,
-    /// A server before Redis 7 sends a command on if it lacks one of its keys, and not only if it lacks all.
-    is_old: bool,
-    /// When each client asks for a map.
-    maps_at: [u64; 3],
-}
-
-fn address(server: usize) -> String {
-    format!("node:{}", server + 1)
-}
-
-/// The server of each slot but that of the lock.
-fn stays_at(slot: u16) -> usize {
-    usize::from(slot) % SERVERS
-}
-
-fn keys(words: &[Bytes]) -> &[Bytes] {
-    match &words[0][..] {
-        b"EVAL" | b"EVALSHA" => {
-            let count: usize = std::str::from_utf8(&words[2]).unwrap().parse().unwrap();
-            &words[3..3 + count]
-        }
-        b"SET" | b"GET" | b"HLEN" | b"INCRBY" | b"DEL" | b"PEXPIRE" => &words[1..2],
-        _ => &[],
-    }
-}
-
-impl Slot {
-    /// What a server says in the place of running a command, by the rules of `getNodeByQuery` in Redis 7.0's `cluster.c`.
-    pub(super) fn refuses(
-        &self,
-        at: usize,
-        server: &mut Server,
-        wire: &mut Wire,
-        words: &[Bytes],
-    ) -> Option<Frame> {
-        let is_asking = std::mem::replace(&mut wire.is_asking, words[0] == "ASKING");
-        if wire.is_asking {
-            return Some(Frame::Simple("OK".into()));
-        }
-        let keys = keys(words);
-        if keys.is_empty() {
-            return None;
-        }
-        let slot = slot_of(&keys[0]);
-        let sends = |kind, to| Some(Frame::Error(format!("{kind} {slot} {}", address(to)).into()));
-        if slot != slot_of(b"a") {
-            return if at == stays_at(slot) { None } else { sends("MOVED", stays_at(slot)) };
-        }
-        let present = keys.iter().filter(|key| server.has(key)).count();
-        let is_missing = present < keys.len();
-        let again = || {
-            let text = "TRYAGAIN Multiple keys request during rehashing of slot";
-            Some(Frame::Error(text.into()))
-        };
-        if let Some((_, to)) = self.leaving.filter(|(from, _)| *from == at && is_missing) {
-            return if present > 0 && !self.is_old { again() } else { sends("ASK", to) };
-        }
-        match self.owners[at] {
-            owner if owner == at => None,
-            _ if is_asking && self.coming.is_some_and(|(_, to)| to == at) => {
-                if keys.len() > 1 && is_missing { again() } else { None }
-            }
-            owner => sends("MOVED", owner),
-        }
-    }
-
-    pub(super) fn is_asked_for_by(&mut self, client: usize) {
-        let soon = NOW_MICROS.get() + MAP_AFTER;
-        self.maps_at[client] = self.maps_at[client].min(soon);
-    }
-}
 
 impl World {
     fn cluster(seed: u32) -> Self {

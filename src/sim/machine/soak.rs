@@ -1,5 +1,6 @@
 //! Random runs of a few clients, and the known bugs that they have to notice.
 
+use super::queue::{hand_over, leave};
 use super::*;
 
 /// Steps of a run, of 100 microseconds each.

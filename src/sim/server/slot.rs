@@ -1,0 +1,83 @@
+//! Servers that are a Cluster: the slot of one lock, which moves, and the commands that they refuse.
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::Server;
+use crate::cluster::slot::slot_of;
+
+pub(crate) const SERVERS: usize = 3;
+
+/// The slot of all keys of the lock.
+pub(crate) struct Slot {
+    /// For each server, the one that it takes for the slot's.
+    pub(crate) owners: [usize; SERVERS],
+    /// From where and to where the slot moves, as the one server has been told, and the other.
+    pub(crate) leaving: Option<(usize, usize)>,
+    pub(crate) coming: Option<(usize, usize)>,
+    /// A server before Redis 7 sends a command on if it lacks one of its keys, and not only if it lacks all.
+    pub(crate) is_old: bool,
+    /// When each client asks for a map.
+    pub(crate) maps_at: [u64; 3],
+}
+
+pub(crate) fn address(server: usize) -> String {
+    format!("node:{}", server + 1)
+}
+
+/// The server of each slot but that of the lock.
+pub(crate) fn stays_at(slot: u16) -> usize {
+    usize::from(slot) % SERVERS
+}
+
+fn keys(words: &[Bytes]) -> &[Bytes] {
+    match &words[0][..] {
+        b"EVAL" | b"EVALSHA" => {
+            let count: usize = std::str::from_utf8(&words[2]).unwrap().parse().unwrap();
+            &words[3..3 + count]
+        }
+        b"SET" | b"GET" | b"HLEN" | b"INCRBY" | b"DEL" | b"PEXPIRE" => &words[1..2],
+        _ => &[],
+    }
+}
+
+impl Slot {
+    /// What a server says in the place of running a command, by the rules of `getNodeByQuery` in Redis 7.0's `cluster.c`.
+    pub(crate) fn refuses(
+        &self,
+        at: usize,
+        server: &mut Server,
+        is_asking: &mut bool,
+        words: &[Bytes],
+    ) -> Option<Frame> {
+        let was_asking = std::mem::replace(is_asking, words[0] == "ASKING");
+        if *is_asking {
+            return Some(Frame::Simple("OK".into()));
+        }
+        let keys = keys(words);
+        if keys.is_empty() {
+            return None;
+        }
+        let slot = slot_of(&keys[0]);
+        let sends = |kind, to| Some(Frame::Error(format!("{kind} {slot} {}", address(to)).into()));
+        if slot != slot_of(b"a") {
+            return if at == stays_at(slot) { None } else { sends("MOVED", stays_at(slot)) };
+        }
+        let present = keys.iter().filter(|key| server.has(key)).count();
+        let is_missing = present < keys.len();
+        let again = || {
+            let text = "TRYAGAIN Multiple keys request during rehashing of slot";
+            Some(Frame::Error(text.into()))
+        };
+        if let Some((_, to)) = self.leaving.filter(|(from, _)| *from == at && is_missing) {
+            return if present > 0 && !self.is_old { again() } else { sends("ASK", to) };
+        }
+        match self.owners[at] {
+            owner if owner == at => None,
+            _ if was_asking && self.coming.is_some_and(|(_, to)| to == at) => {
+                if keys.len() > 1 && is_missing { again() } else { None }
+            }
+            owner => sends("MOVED", owner),
+        }
+    }
+}
