@@ -121,7 +121,8 @@ if is_shared and (how == '' or how == 'leave') then
   end
   -- A server that refuses writes has nothing to release of an owner without a share.
   if type(gone) == 'table' then
-    gone = call('ZSCORE', shares, owner) and call('ZREM', shares, owner) or 0
+    local is_there = redis.pcall('ZSCORE', shares, owner)
+    gone = is_there and call('ZREM', shares, owner) or 0
   end
   while gone > 1 and call('ZREM', shares, owner .. '#' .. gone) == 1 do
     gone = gone + 1

@@ -70,12 +70,12 @@ impl Machine {
         let bid = match self.spare_bids.pop() {
             Some(mut bid) => {
                 (bid.attempt, bid.retry, bid.setback) = (attempt, retry, None);
-                (bid.has_news, bid.aside) = (false, None);
+                bid.has_news = false;
                 bid
             }
             None => {
                 let tally = Tally::default();
-                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false, aside: None })
+                Box::new(Bid { attempt, tally, retry, setback: None, has_news: false })
             }
         };
         self.add(options, owner, Bidding(Some(bid)), replicas, planned, now)
@@ -223,11 +223,10 @@ impl Machine {
         }
         // A later command is under way on the same connection, and its answer is enough.
         if !rules::is_of_round(lease.round, round) {
-            let aside = lease.bid.bid().and_then(|bid| bid.aside);
             // In a Cluster a part of it may have run.
             let ran_nothing = matches!(answer, Answer::Failed { is_run: false, .. });
             if has_answered && ran_nothing && !self.is_by_slots() {
-                [id].into_iter().chain(aside).for_each(|id| self.ran_nothing(id, (at, round)));
+                self.ran_nothing(id, (at, round));
             }
             return;
         }

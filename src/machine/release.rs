@@ -216,11 +216,15 @@ impl Machine {
         let (entry, asked_at) = (lease.entry.take(), lease.asked_at);
         let until = pointless_at(lease, &self.settings);
         let aside = self.add(options, owner, Bidding(None), replicas, until, now);
-        if let Some(lease) = self.leases.get_mut(aside) {
+        let Self { links, leases, .. } = self;
+        if let Some(lease) = leases.get_mut(aside) {
             (lease.phase, lease.asked_at, lease.entry) = (Phase::GivingBack, asked_at, entry);
             lease.round = round;
+            // An answer to come is that owner's.
+            let asked =
+                (0..lease.replicas.len()).filter(|at| lease.replicas[*at].has == Has::Asked);
+            asked.for_each(|at| links[lease.link(at)].talk.readdress(id, aside));
         }
-        self.bid(id).into_iter().for_each(|bid| bid.aside = Some(aside));
         self.give_back(aside, now);
     }
 
@@ -448,18 +452,7 @@ impl Machine {
             self.spare(bid);
         }
     }
-}
 
-/// When no server can have anything of it any more.
-#[inline(never)]
-fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
-    lease.asked_at.after(lease.key_life() + settings.flight_max)
-}
-
-/// After this number of failed dials in a row a link counts as away; a connection that ended at once is one of these.
-const DIALS_UNTIL_AWAY: u32 = 2;
-
-impl Machine {
     /// Refuses all waiting and new requests, and ends and releases all held leases; returns these.
     pub(crate) fn shut_down(&mut self, now: Moment) -> Vec<(LeaseId, String)> {
         let ids = self.close(Refusal::ShutDown, now);
@@ -540,8 +533,8 @@ impl Machine {
 
     #[inline(never)]
     fn is_free(&self, lease: &Lease, now: Moment) -> bool {
-        let silence = self.silence();
-        let is_over = |at: &usize| lease.is_clear_at(*at) || lease.has_ended_at(*at, silence, now);
+        let has_ended = |at| lease.has_ended_at(at, self.silence(), now);
+        let is_over = |at: &usize| lease.is_clear_at(*at) || has_ended(*at);
         let over = (0..lease.replicas.len()).filter(is_over).count();
         over >= lease.quorum(self.settings.quorum).needed()
     }
@@ -550,17 +543,16 @@ impl Machine {
         let is_away = |link: &Link| !link.is_ready() && link.failed >= DIALS_UNTIL_AWAY;
         let is_over = |at: usize| lease.is_clear_at(at) || lease.is_denied_at(at);
         let over = (0..lease.replicas.len()).filter(|at| is_over(*at)).count();
-        let mut all = 0..lease.replicas.len();
         over >= lease.quorum(self.settings.quorum).needed()
-            && all.all(|at| is_over(at) || is_away(&self.links[lease.link(at)]))
+            && (0..lease.replicas.len())
+                .all(|at| is_over(at) || is_away(&self.links[lease.link(at)]))
     }
 }
 
 impl Lease {
     /// The names of its locks.
     fn title(&self) -> String {
-        let names: Vec<_> = self.keys().map(String::from_utf8_lossy).collect();
-        names.join(", ")
+        self.keys().map(String::from_utf8_lossy).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether a server that may have something was sent no release.
@@ -594,6 +586,15 @@ impl Lease {
         }
     }
 }
+
+/// When no server can have anything of it any more.
+#[inline(never)]
+fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
+    lease.asked_at.after(lease.key_life() + settings.flight_max)
+}
+
+/// After this number of failed dials in a row a link counts as away; a connection that ended at once is one of these.
+const DIALS_UNTIL_AWAY: u32 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -334,6 +334,17 @@ impl Talk {
         self.stamp
     }
 
+    /// The first of a lease's answers that are not proved yet, or still to come, is another lease's.
+    pub(super) fn readdress(&mut self, from: LeaseId, to: LeaseId) {
+        let pending = self.pending.iter_mut().map(|reply| &mut reply.to);
+        let all = pending.chain(self.slots.iter_mut().map(|slot| &mut slot.to));
+        let mut its = all.filter_map(|to| match to {
+            To::Lease { id, .. } if *id == from => Some(id),
+            _ => None,
+        });
+        its.next().into_iter().for_each(|id| *id = to);
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.slots.len()
     }

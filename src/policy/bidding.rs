@@ -1,6 +1,6 @@
 //! The state of a request until its grant, which a held lease does not need.
 
-use super::{Attempt, Ballot, Moment, RetryState, Setback, Tally, TimerKey, VoteReply};
+use super::{Attempt, Ballot, Moment, RetryState, Setback, Tally, VoteReply};
 
 /// A request that is under way.
 pub(crate) struct Bid {
@@ -11,8 +11,6 @@ pub(crate) struct Bid {
     pub(crate) setback: Option<Setback>,
     /// The lock may have become free since the command under way was sent.
     pub(crate) has_news: bool,
-    /// The lease by itself that gives back what the last attempt may have left.
-    pub(crate) aside: Option<TimerKey>,
 }
 
 /// The state of a request, while it is under way: most leases live longer, and there may be very many.
