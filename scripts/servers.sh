@@ -211,8 +211,8 @@ table() {
 
 for log in "$logs"/*\ *; do
     printf '== %s\n' "${log##*/}"
-    if grep -q '^error' "$log"; then
-        grep -E -A20 'panicked at|running for over|^error' "$log" | head -n 200
+    if grep -qE '^error|UNSTEADY' "$log"; then
+        grep -E -A20 'panicked at|running for over|^error|UNSTEADY' "$log" | head -n 200
     fi
     grep -E '^test result|NOT TRIED' "$log" || true
 done
