@@ -389,6 +389,9 @@ impl Machine {
         }
         let from = std::mem::replace(&mut replica.link, number(to));
         let leaves = link.is_ready() && !is_lasting;
+        if link.is_ready() {
+            replica.generation = link.generation;
+        }
         let is_asked = self.repeat((id, at), round, what, now);
         // A redirect of one command leaves the slot where it was.
         if let Some(lease) = self.leases.get_mut(id).filter(|_| leaves) {

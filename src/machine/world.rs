@@ -451,7 +451,6 @@ impl Machine {
         if !link.is_ready() {
             return lease.round == round && self.ask_later((id, at), what, now);
         }
-        lease.replicas[at].generation = link.generation;
         match what {
             // Also for a lease that the others have granted: otherwise a slow server that lacks the script would do nothing.
             What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {
