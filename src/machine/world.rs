@@ -446,7 +446,7 @@ impl Machine {
         let is_open = lease.round == round && lease.votes.answered() & 1 << at == 0;
         let (has, server) = (lease.replicas[at].has, lease.link(at));
         let link = &mut links[server];
-        // A redirect came from another server.
+        // The answer may be another server's: of a redirect, or to a piece.
         #[cfg(any(test, feature = "cluster"))]
         if !link.is_ready() {
             return lease.round == round && self.ask_later((id, at), what, now);
