@@ -388,7 +388,7 @@ impl Machine {
         let to = lease.to(id, at, What::Repair);
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
-        (replica.has, replica.generation) = (Has::Asked, link.generation);
+        replica.has = Has::Asked;
         if lease.kind.alone().is_some() {
             command.bytes.clear();
             return lease.ask(What::Repair, (id, at), link, command, &settings.scripts, now);

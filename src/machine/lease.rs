@@ -150,12 +150,13 @@ impl Replica {
         }
     }
 
-    /// The next command goes out on this connection.
+    /// The next command goes out on this connection, or the last one was answered there.
     pub(super) fn goes_on(&mut self, generation: u32) {
         let is_open = matches!(self.has, Has::Asked | Has::Perhaps);
         if is_open && self.generation != generation {
             self.doubt = Doubt::Question;
         }
+        self.generation = generation;
     }
 
     /// The same server, not asked yet.

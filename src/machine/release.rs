@@ -307,7 +307,7 @@ impl Machine {
                 replica.due = again.map(|(due, _)| due);
                 replica.redelivery = again.map(|(_, again)| again).or(replica.redelivery);
                 replica.has = Has::Releasing;
-                replica.generation = link.generation;
+                replica.goes_on(link.generation);
                 lease.votes.asked |= 1 << at;
                 lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
             } else if let Some(due) = replica.due {

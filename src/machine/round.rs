@@ -93,10 +93,10 @@ impl Machine {
                 continue;
             }
             lease.votes.asked |= 1 << at;
+            replica.goes_on(link.generation);
             // What the owner has already, or gets by an earlier command, stays, whatever the answer to a later proposal.
             let is_first = replica.has == Has::Nothing;
             replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
-            replica.generation = link.generation;
             #[cfg(any(test, feature = "scriptless"))]
             {
                 replica.steps = super::drawn::Steps::default();

@@ -351,7 +351,7 @@ impl Machine {
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => {
                 let lease = (id, at.into());
-                self.ask_there(lease, (round, what), (to, is_lasting, is_barred), now)
+                self.ask_there(server, lease, (round, what), (to, is_lasting, is_barred), now)
             }
             To::Call(id) => self.tell_callers(Happening::Missed(to, id), now),
             _ => false,
@@ -364,9 +364,10 @@ impl Machine {
         is_asked
     }
 
-    /// Sends a command of a lease to another server, once that is connected.
+    /// Sends a command of a lease that this server has redirected to another one, once that is connected.
     fn ask_there(
         &mut self,
+        server: usize,
         (id, at): (LeaseId, usize),
         (round, what): (u32, What),
         (to, is_lasting, is_barred): (usize, bool, bool),
@@ -376,8 +377,9 @@ impl Machine {
         let Some(lease) = leases.get_mut(id).filter(|lease| lease.round == round) else {
             return false;
         };
-        let link = &mut links[to];
         let replica = &mut lease.replicas[at];
+        replica.goes_on(links[server].generation);
+        let link = &mut links[to];
         // A server that does not serve the slot yet pushes nothing.
         replica.routed.is_apart |= !is_lasting;
         let may_detour = what != What::Wait && !is_barred && replica.routed.may_detour(round);
@@ -498,8 +500,9 @@ impl Machine {
                 if has_key(&pieces) {
                     replica.has = Has::Key;
                 }
-                // Each piece has an answer, perhaps of another server: nothing can arrive late.
+                // Each piece has an answer, perhaps of another server: no piece can arrive late.
                 if reply.is_some() {
+                    replica.goes_on(self.links[server].generation);
                     replica.generation = self.links[usize::from(replica.link)].generation;
                 }
                 return false;

@@ -125,7 +125,6 @@ impl Machine {
         // An answer to an entry tells nothing of what the owner requested before the entry, or has from its turn.
         let is_first = replica.has == Has::Nothing || replica.has == Has::Asked && !is_new;
         replica.has = if rules::says_all(is_first) { Has::Asked } else { Has::Perhaps };
-        replica.generation = link.generation;
         link.watch_next(now);
         command.bytes.clear();
         command.form = link.talk.form;
