@@ -96,6 +96,7 @@ fn settings(servers: usize) -> Settings {
 type Way = VecDeque<(u64, Bytes)>;
 
 struct Wire {
+    server: usize,
     session: Session,
     to_server: Way,
     to_client: Way,
@@ -195,8 +196,8 @@ impl World {
             if self.clients[client].is_paused {
                 continue;
             }
-            for server in 0..self.servers.len() {
-                self.carry(client, server);
+            for link in 0..self.clients[client].wires.len() {
+                self.carry(client, link);
             }
             if self.clients[client].machine.due() <= now() {
                 self.clients[client].machine.tick(now());
@@ -229,12 +230,13 @@ impl World {
         }
     }
 
-    fn carry(&mut self, client: usize, server: usize) {
-        let Some(wire) = &mut self.clients[client].wires[server] else { return };
+    fn carry(&mut self, client: usize, link: usize) {
+        let Some(wire) = &mut self.clients[client].wires[link] else { return };
+        let server = wire.server;
         let told = serve(&mut self.servers, (server, self.slot.as_ref()), wire, self.latency);
         self.tell(told);
         let Client { machine, wires, .. } = &mut self.clients[client];
-        let Some(wire) = &mut wires[server] else { return };
+        let Some(wire) = &mut wires[link] else { return };
         let is_held = wire.held_until > NOW_MICROS.get();
         while wire.to_client.front().is_some_and(|(at, _)| !is_held && *at <= NOW_MICROS.get()) {
             let (_, bytes) = wire.to_client.pop_front().unwrap();
@@ -242,7 +244,7 @@ impl World {
         }
         let heard = match &mut wire.handshake {
             None if is_held || wire.at_client.is_empty() => return,
-            None => return machine.received(server, &mut wire.at_client, now()),
+            None => return machine.received(link, &mut wire.at_client, now()),
             Some(handshake) if handshake.ends_at() <= now() => Err(handshake.late()),
             Some(handshake) => handshake.received(&mut wire.at_client, now()),
         };
@@ -250,12 +252,13 @@ impl World {
             Ok(false) => {}
             Ok(true) => {
                 let greeted = wire.handshake.take().unwrap();
-                machine.connected(server, greeted, now());
+                machine.connected(link, greeted, now());
             }
             Err(fault) => {
-                self.cut.extend(wires[server].take().map(|wire| (server, wire)));
+                self.cut.extend(wires[link].take().map(|wire| (server, wire)));
                 self.faults.push(fault.clone());
-                machine.disconnected(server, fault, now());
+                machine.disconnected(link, fault, now());
+                self.wants_map(client);
             }
         }
     }
@@ -263,34 +266,35 @@ impl World {
     /// Does a driver's work.
     fn drive(&mut self, client: usize) {
         let Client { machine, wires, .. } = &mut self.clients[client];
-        let mut dials = Vec::new();
+        let (mut dials, mut is_map_wanted) = (Vec::new(), false);
         for effect in std::mem::take(machine.take_effects()) {
             match effect {
-                Effect::Dial(server, _) => dials.push(server),
-                Effect::Login(server) => machine.log_in(server, None, now()),
-                Effect::Close(server, fault) => {
+                Effect::Dial(link, _) => dials.push(link),
+                Effect::Login(link) => machine.log_in(link, None, now()),
+                Effect::Close(link, fault) => {
                     self.faults.push(fault);
-                    self.cut.extend(wires[server].take().map(|wire| (server, wire)));
+                    self.cut.extend(wires[link].take().map(|wire| (wire.server, wire)));
+                    is_map_wanted = true;
                 }
                 Effect::Wake(waker) => waker.wake(),
-                Effect::Demoted(_) => {
-                    let soon = NOW_MICROS.get() + MAP_AFTER;
-                    let maps_at = self.slot.as_mut().map(|slot| &mut slot.maps_at[client]);
-                    maps_at.into_iter().for_each(|at| *at = soon.min(*at));
-                }
+                Effect::Demoted(_) => is_map_wanted = true,
                 Effect::Drop(_) | Effect::Tell(_) => {}
             }
         }
-        for server in dials {
+        wires.resize_with(machine.links(), || None);
+        for link in dials {
+            let server = server_at(machine.address(link));
             if self.servers[server].is_down() {
-                machine.disconnected(server, Fault::Undialled { is_lasting: false }, now());
+                machine.disconnected(link, Fault::Undialled { is_lasting: false }, now());
+                is_map_wanted = true;
                 continue;
             }
             self.links += 1;
             let settings = *machine.settings();
             let ends_at = now().after(settings.connect_timeout);
             let handshake = Handshake::new(settings, Login::default(), ends_at, now());
-            wires[server] = Some(Wire {
+            wires[link] = Some(Wire {
+                server,
                 session: Session::new(self.links),
                 to_server: Way::new(),
                 to_client: Way::new(),
@@ -303,11 +307,11 @@ impl World {
                 is_asking: false,
             });
         }
-        for (server, wire) in wires.iter_mut().enumerate() {
+        for (link, wire) in wires.iter_mut().enumerate() {
             let Some(wire) = wire else { continue };
             let out = match &mut wire.handshake {
                 Some(handshake) => handshake.output().split(),
-                None => machine.output(server, now()).split(),
+                None => machine.output(link, now()).split(),
             };
             let out = out.freeze();
             if !out.is_empty() {
@@ -315,6 +319,16 @@ impl World {
                 let after = wire.to_server.back().map_or(0, |(at, _)| *at);
                 wire.to_server.push_back((arrives.max(after), out));
             }
+        }
+        if is_map_wanted {
+            self.wants_map(client);
+        }
+    }
+
+    /// A client of a Cluster asks for a map soon.
+    fn wants_map(&mut self, client: usize) {
+        if let Some(slot) = &mut self.slot {
+            slot.maps_at[client] = slot.maps_at[client].min(NOW_MICROS.get() + MAP_AFTER);
         }
     }
 
@@ -350,14 +364,19 @@ impl World {
 
     /// A connection ends; bytes under way to the server still arrive.
     fn cut(&mut self, client: usize, server: usize) {
-        if let Some(mut wire) = self.clients[client].wires[server].take() {
+        let Client { machine, wires, .. } = &mut self.clients[client];
+        let is_there = |wire: &Wire| wire.server == server;
+        let link = wires.iter().position(|wire| wire.as_ref().is_some_and(is_there));
+        let Some(link) = link else { return };
+        if let Some(mut wire) = wires[link].take() {
             // Some of them late, after the next connection's first commands.
             if percent(50) {
                 let late = random() % 400_000;
                 wire.to_server.iter_mut().for_each(|(at, _)| *at += late);
             }
             self.cut.push((server, wire));
-            self.clients[client].machine.disconnected(server, Fault::Closed, now());
+            machine.disconnected(link, Fault::Closed, now());
+            self.wants_map(client);
         }
     }
 
@@ -440,6 +459,12 @@ fn options(kind: &'static Kind, wait: Wait) -> Options {
         words,
         said: Box::default(),
     }
+}
+
+/// The server at an address, which ends with its number.
+fn server_at(address: &str) -> usize {
+    let number = address.rsplit(':').next().unwrap();
+    number.parse().unwrap()
 }
 
 pub(super) fn now() -> Moment {

@@ -92,6 +92,13 @@ impl Server {
         self.tell(None)
     }
 
+    /// Becomes the primary in the place of another, which is its replica from then on, with what that one has saved.
+    pub(crate) fn succeeds(&mut self, other: &mut Self) -> Vec<Told> {
+        self.keyspace.take_over(&other.saved.take().unwrap_or_default());
+        self.promote();
+        other.demote(false)
+    }
+
     pub(crate) fn promote(&mut self) {
         self.promoted += u64::from(self.keyspace.is_replica);
         self.keyspace.is_replica = false;
