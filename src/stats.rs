@@ -5,7 +5,7 @@
 
 mod export;
 mod histogram;
-#[cfg_attr(not(any(test, feature = "credentials")), path = "stats/logins/off.rs")]
+#[cfg(any(test, feature = "credentials"))]
 mod logins;
 mod observer;
 #[cfg(any(test, feature = "election", feature = "family"))]
@@ -23,6 +23,7 @@ pub(crate) use export::{AtServer, Counter};
 use export::{Figure, export};
 use histogram::Histogram;
 pub use histogram::Latencies;
+#[cfg(any(test, feature = "credentials"))]
 pub(crate) use logins::Logins;
 pub use observer::{Event, Observer};
 #[cfg(any(test, feature = "election", feature = "family"))]
@@ -53,6 +54,7 @@ pub(crate) struct Meter {
     wait: Histogram,
     hold: Histogram,
     renewal_round_trip: Histogram,
+    #[cfg(any(test, feature = "credentials"))]
     logins: Arc<Logins>,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -135,6 +137,7 @@ impl Meter {
     }
 
     /// The counters of repeated logins.
+    #[cfg(any(test, feature = "credentials"))]
     pub(crate) fn logins(&self) -> &Arc<Logins> {
         &self.logins
     }
@@ -155,14 +158,19 @@ impl Meter {
             failed: counted(Counter::Failed),
             released: hold.count(),
             handed_over: counted(Counter::HandedOver),
+            #[cfg(any(test, feature = "takeover"))]
             ticketed: counted(Counter::Ticketed),
+            #[cfg(any(test, feature = "takeover"))]
             adopted: counted(Counter::Adopted),
+            #[cfg(any(test, feature = "takeover"))]
             stolen: counted(Counter::Stolen),
             woken: counted(Counter::Woken),
             renewed: renewal_round_trip.count(),
             renewals_failed: counted(Counter::RenewalFailed),
             repaired: counted(Counter::Repaired),
+            #[cfg(any(test, feature = "credentials"))]
             logins_renewed: self.logins.renewed(),
+            #[cfg(any(test, feature = "credentials"))]
             logins_failed: self.logins.failed(),
             losses: self.losses.each_ref().map(|losses| losses.load(Relaxed)),
             wait,

@@ -255,8 +255,9 @@ impl Shared {
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),
             Effect::Demoted(_) => self.look_again(),
-            Effect::Close(link, _) => {
-                self.forget_login(link);
+            Effect::Close(_link, _) => {
+                #[cfg(any(test, feature = "credentials"))]
+                self.forget_login(_link);
                 let closing = mem::take(&mut self.lock().closing);
                 closing.iter().for_each(|writer| writer.half.shut_down());
             }
@@ -499,6 +500,7 @@ impl Task {
                 Err(error) => error.into(),
             };
             self.readers[link] = None;
+            #[cfg(any(test, feature = "credentials"))]
             shared.meter.logins().forget(state.machine.address(link));
             let why = OpenError::from(fault);
             let writer = state.wires[link].writer.take();

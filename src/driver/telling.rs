@@ -107,12 +107,14 @@ impl Shared {
             unfit.chain(denied).map(move |warning| format!("{address}: {warning}"))
         };
         let links = self.servers.links(&state.machine);
-        let mut lines: Vec<_> = links.into_iter().flat_map(of_link).collect();
+        let mut lines = Vec::new();
+        lines.extend(links.into_iter().flat_map(of_link));
         drop(state);
         #[cfg(feature = "cluster")]
         lines.extend(self.servers.nodes.iter().filter_map(|nodes| nodes.refused()));
         #[cfg(feature = "sentinel")]
         lines.extend(self.servers.service.iter().flat_map(|service| service.refused()));
+        #[cfg(any(test, feature = "credentials"))]
         lines.extend(self.meter.logins().warnings());
         lines
     }

@@ -73,12 +73,14 @@ pub enum Event<'a> {
         name: &'a [u8],
     },
     /// A lease was released to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    #[cfg(any(test, feature = "takeover"))]
     #[non_exhaustive]
     Ticketed {
         /// The lock.
         name: &'a [u8],
     },
     /// A request was granted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
+    #[cfg(any(test, feature = "takeover"))]
     #[non_exhaustive]
     Adopted {
         /// The lock.
@@ -86,6 +88,7 @@ pub enum Event<'a> {
     },
     /// A request was granted a lock that another client held
     /// ([`LockRequest::steal`](crate::LockRequest::steal)).
+    #[cfg(any(test, feature = "takeover"))]
     #[non_exhaustive]
     Stolen {
         /// The lock.
@@ -169,14 +172,13 @@ impl<'a> Event<'a> {
             | Self::Contended { name }
             | Self::Released { name, .. }
             | Self::HandedOver { name }
-            | Self::Ticketed { name }
-            | Self::Adopted { name }
-            | Self::Stolen { name, .. }
             | Self::Renewed { name }
             | Self::RenewalFailed { name }
             | Self::Lost { name, .. }
             | Self::TimedOut { name, .. }
             | Self::Failed { name } => name,
+            #[cfg(any(test, feature = "takeover"))]
+            Self::Ticketed { name } | Self::Adopted { name } | Self::Stolen { name, .. } => name,
             #[cfg(any(test, feature = "election", feature = "family"))]
             Self::Answered { name, .. } => name,
             #[cfg(feature = "grace")]

@@ -38,11 +38,14 @@ pub struct Stats {
     /// The released leases that were passed on to a waiter of this process.
     pub handed_over: u64,
     /// The released leases that were left to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    #[cfg(any(test, feature = "takeover"))]
     pub ticketed: u64,
     /// Grants that adopted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
+    #[cfg(any(test, feature = "takeover"))]
     pub adopted: u64,
     /// Grants that took the lock from another holder
     /// ([`LockRequest::steal`](crate::LockRequest::steal)).
+    #[cfg(any(test, feature = "takeover"))]
     pub stolen: u64,
     /// Waiters that a server's message woke.
     pub woken: u64,
@@ -53,9 +56,11 @@ pub struct Stats {
     /// How often repair gave a lease back to a server that had lost it.
     pub repaired: u64,
     /// How often a connection logged in again before its credentials expired.
+    #[cfg(any(test, feature = "credentials"))]
     pub logins_renewed: u64,
     /// How often a connection could not log in again: the provider returned no credentials, or the server refused them.
     /// The login is tried again, and the connection stays as it is.
+    #[cfg(any(test, feature = "credentials"))]
     pub logins_failed: u64,
     pub(super) losses: [u64; Loss::ALL.len()],
     /// From the request to the grant.
@@ -128,8 +133,10 @@ impl fmt::Display for Stats {
         let Self { held, granted, released, handed_over, .. } = self;
         write!(f, "leases: {held} held, {granted} granted, {released} released ")?;
         writeln!(f, "({handed_over} handed over), {} lost{}", self.lost(), Reasons(self))?;
-        let Self { ticketed, adopted, stolen, .. } = self;
-        if ticketed + adopted + stolen > 0 {
+        #[cfg(any(test, feature = "takeover"))]
+        if let Self { ticketed, adopted, stolen, .. } = self
+            && ticketed + adopted + stolen > 0
+        {
             writeln!(f, "taken over: {ticketed} to tickets, {adopted} adopted, {stolen} stolen")?;
         }
         let Self { attempts, contended, timed_out, unknown, failed, waiting, woken, .. } = self;
@@ -137,8 +144,10 @@ impl fmt::Display for Stats {
         writeln!(f, "{timed_out} timed out, {unknown} unknown, {failed} failed, {woken} woken")?;
         let Self { renewed, renewals_failed, repaired, .. } = self;
         writeln!(f, "renewals: {renewed}, {renewals_failed} failed, {repaired} repairs")?;
-        let Self { logins_renewed, logins_failed, .. } = self;
-        if logins_renewed + logins_failed > 0 {
+        #[cfg(any(test, feature = "credentials"))]
+        if let Self { logins_renewed, logins_failed, .. } = self
+            && logins_renewed + logins_failed > 0
+        {
             writeln!(f, "logins: {logins_renewed} renewed, {logins_failed} failed")?;
         }
         writeln!(f, "wait: {}", self.wait)?;

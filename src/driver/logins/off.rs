@@ -3,7 +3,6 @@
 use std::future::{Ready, ready};
 use std::time::Duration;
 
-use super::Shared;
 use super::servers::login_of;
 use crate::endpoint::{Endpoint, Login as Source};
 use crate::machine::Login;
@@ -11,9 +10,4 @@ use crate::net::open_error::OpenError;
 
 pub(super) fn log_in(endpoint: &Endpoint, _: Duration) -> Ready<Result<Login, OpenError>> {
     ready(Ok(login_of(endpoint, endpoint.login.as_ref().and_then(Source::fixed))))
-}
-
-#[allow(clippy::unused_self, reason = "as where the feature is on")]
-impl Shared {
-    pub(super) fn forget_login(&self, _: usize) {}
 }

@@ -26,10 +26,13 @@ pub(crate) enum Counter {
     /// A lease was passed on to a waiter of this locker.
     HandedOver,
     /// A lease was left to a ticket.
+    #[cfg(any(test, feature = "takeover"))]
     Ticketed,
     /// A request adopted a ticket's lease.
+    #[cfg(any(test, feature = "takeover"))]
     Adopted,
     /// A request took a lock from another holder.
+    #[cfg(any(test, feature = "takeover"))]
     Stolen,
     /// A server's push woke a waiter.
     Woken,
@@ -45,7 +48,9 @@ pub(in crate::stats) enum Figure {
     Cancelled,
     Released(Duration),
     Renewed(Duration),
+    #[cfg(any(test, feature = "credentials"))]
     LoginRenewed,
+    #[cfg(any(test, feature = "credentials"))]
     LoginFailed,
     Lost(Loss),
     /// A change of the number; likewise below.

@@ -59,7 +59,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Every figure that increments a counter.
-const COUNTED: [Figure; 25] = [
+const COUNTED: &[Figure] = &[
     Figure::Counted(Of::Attempt),
     Figure::Counted(Of::Contended),
     Figure::Counted(Of::Unknown),
@@ -70,13 +70,18 @@ const COUNTED: [Figure; 25] = [
     Figure::Cancelled,
     Figure::Released(Duration::ZERO),
     Figure::Counted(Of::HandedOver),
+    #[cfg(any(test, feature = "takeover"))]
     Figure::Counted(Of::Ticketed),
+    #[cfg(any(test, feature = "takeover"))]
     Figure::Counted(Of::Adopted),
+    #[cfg(any(test, feature = "takeover"))]
     Figure::Counted(Of::Stolen),
     Figure::Renewed(Duration::ZERO),
     Figure::Counted(Of::RenewalFailed),
     Figure::Counted(Of::Repaired),
+    #[cfg(any(test, feature = "credentials"))]
     Figure::LoginRenewed,
+    #[cfg(any(test, feature = "credentials"))]
     Figure::LoginFailed,
     Figure::Lost(Loss::Expired),
     Figure::Lost(Loss::Gone),
@@ -99,7 +104,7 @@ pub(in crate::stats) fn describe() {
     for (name, meaning) in HISTOGRAMS {
         describe_histogram!(name, Unit::Seconds, meaning);
     }
-    COUNTED.into_iter().for_each(|figure| counter_of(figure).increment(0));
+    COUNTED.iter().for_each(|figure| counter_of(*figure).increment(0));
     gauge!("leasehold_waiting_requests").increment(0);
     gauge!("leasehold_held_leases").increment(0);
 }
@@ -133,15 +138,20 @@ fn counter_of(figure: Figure) -> Counter {
         Figure::Cancelled => counter!("leasehold_acquisitions_total", "outcome" => "cancelled"),
         Figure::Released(_) => counter!("leasehold_releases_total"),
         Figure::Counted(Of::HandedOver) => counter!("leasehold_hand_overs_total"),
+        #[cfg(any(test, feature = "takeover"))]
         Figure::Counted(Of::Ticketed) => counter!("leasehold_tickets_total"),
+        #[cfg(any(test, feature = "takeover"))]
         Figure::Counted(Of::Adopted) => counter!("leasehold_adoptions_total"),
+        #[cfg(any(test, feature = "takeover"))]
         Figure::Counted(Of::Stolen) => counter!("leasehold_steals_total"),
         Figure::Renewed(_) => counter!("leasehold_renewals_total", "outcome" => "renewed"),
         Figure::Counted(Of::RenewalFailed) => {
             counter!("leasehold_renewals_total", "outcome" => "failed")
         }
         Figure::Counted(Of::Repaired) => counter!("leasehold_repairs_total"),
+        #[cfg(any(test, feature = "credentials"))]
         Figure::LoginRenewed => counter!("leasehold_logins_total", "outcome" => "renewed"),
+        #[cfg(any(test, feature = "credentials"))]
         Figure::LoginFailed => counter!("leasehold_logins_total", "outcome" => "failed"),
         Figure::Lost(reason) => losses(reason),
         Figure::Counted(Of::Woken) => counter!("leasehold_wake_ups_total"),
