@@ -44,7 +44,7 @@ hours() {
 }
 
 fuzz() {
-    local target each
+    local targets=${1:-$targets} each
     # Two at a time; each target with inputs of any length for an eighth of the time, with short ones for as long,
     # and with very short ones, which are ten times as fast as the first, in two halves: after an odd number of
     # targets, a core would be idle. Without a sanitizer all is several times as fast again; CI runs it with one.
@@ -63,8 +63,7 @@ fuzz() {
 }
 
 machine() {
-    targets=machine
-    fuzz
+    fuzz machine
 }
 
 # Packs what the next machine begins from: as few inputs as reach all the code that is reached.

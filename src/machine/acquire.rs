@@ -243,7 +243,7 @@ impl Machine {
             (_, Has::Asked) => Has::Nothing,
             (_, has) => has,
         };
-        lease.counts(at, answer);
+        lease.note_vote(at, answer);
         // The server does not tell a connection of its own changes.
         #[cfg(any(test, feature = "takeover"))]
         if matches!(answer, Answer::Seized(_)) {

@@ -243,7 +243,7 @@ impl Machine {
         if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
             return;
         }
-        lease.counts(at, answer);
+        lease.note_vote(at, answer);
         if let Answer::Granted(_) = answer {
             let link = lease.link(at);
             let replica = &mut lease.replicas[at];

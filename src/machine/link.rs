@@ -61,6 +61,8 @@ pub(super) struct Link {
     pub(super) awaited: Vec<LeaseId>,
     /// Leases that are to be released here, once the link is ready.
     pub(super) owed: Vec<LeaseId>,
+    /// When the server first refused a release that is not sent again yet.
+    pub(super) refused_at: Option<Moment>,
     #[cfg(any(test, feature = "grace"))]
     pub(super) met: super::reign::Met,
 }
@@ -88,6 +90,7 @@ impl Link {
             sent_here_at: None,
             awaited: Vec::new(),
             owed: Vec::new(),
+            refused_at: None,
             #[cfg(any(test, feature = "grace"))]
             met: super::reign::Met::default(),
         }

@@ -242,16 +242,16 @@ impl Machine {
         for at in 0..lease.replicas.len() {
             let link = &mut links[lease.link(at)];
             let replica = &mut lease.replicas[at];
+            let is_doubtful = replica.doubt == Doubt::Question || replica.has == Has::Perhaps;
+            if matches!(replica.has, Has::Asked | Has::Perhaps) {
+                replica.doubt = Doubt::Question;
+            }
             match replica.has {
                 Has::Owed => is_owed = true,
                 Has::Nothing | Has::Releasing => {}
                 Has::Asked if !rules::may_be_granted() => replica.has = Has::Nothing,
                 // On the connection of the request, the answer to the release settles both.
                 has if link.is_ready() && link.generation == replica.generation => {
-                    let is_doubtful = replica.doubt == Doubt::Question || has == Has::Perhaps;
-                    if matches!(has, Has::Asked | Has::Perhaps) {
-                        replica.doubt = Doubt::Question;
-                    }
                     replica.has = Has::Releasing;
                     lease.votes.asked |= 1 << at;
                     let mut doubt = Redelivery::new(until, true);
@@ -264,10 +264,7 @@ impl Machine {
                     };
                     lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                 }
-                has => {
-                    if matches!(has, Has::Asked | Has::Perhaps) {
-                        replica.doubt = Doubt::Question;
-                    }
+                _ => {
                     let is_doubtful = replica.doubt == Doubt::Question;
                     replica.has = Has::Owed;
                     replica.redelivery = Some(Redelivery::new(until, is_doubtful));
@@ -327,17 +324,16 @@ impl Machine {
         is_over: bool,
         now: Moment,
     ) {
-        let Self { leases, settings, .. } = self;
+        let Self { links, leases, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let pointless_at = pointless_at(lease, settings);
+        let until = pointless_at(lease, settings);
         let replica = &mut lease.replicas[at];
         if replica.has != Has::Releasing || lease.round != round {
             return;
         }
-        let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
         let is_repeated = lease.votes.answered() & 1 << at != 0;
         let is_freed_late = is_repeated && matches!(answer, Answer::Granted(_));
-        lease.counts(at, answer);
+        lease.note_vote(at, answer);
         let replica = &mut lease.replicas[at];
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
@@ -346,6 +342,7 @@ impl Machine {
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }
             _ => {
+                links[usize::from(replica.link)].refused_at.get_or_insert(now);
                 let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
                 let random = settings.random;
                 let due = match (is_over, replica.due) {
@@ -354,8 +351,7 @@ impl Machine {
                     (false, Some(_)) => redelivery.after_refusal_elsewhere(now, random()),
                     (false, None) => redelivery.after_refusal(now, random()),
                 };
-                replica.due = Some(due);
-                replica.redelivery = Some(redelivery);
+                (replica.due, replica.redelivery) = (Some(due), Some(redelivery));
                 replica.has = Has::Owed;
             }
         }

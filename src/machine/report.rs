@@ -56,8 +56,7 @@ pub(super) fn is_no_lock(text: &[u8]) -> bool {
 }
 
 impl Lease {
-    /// Counts the answer of the server at this index.
-    pub(super) fn counts(&mut self, at: usize, answer: Answer) {
+    pub(super) fn note_vote(&mut self, at: usize, answer: Answer) {
         let Votes { granted, denied, failed, .. } = &mut self.votes;
         let those = match answer {
             Answer::Granted(_) | Answer::Seized(_) => granted,

@@ -22,13 +22,15 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::kind::FENCED;
-use super::lease::{Has, Phase};
+use super::lease::{Has, Phase, Votes};
 use super::link::State;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
 use crate::policy::{Backoff, Code, LeaseState, Moment, line_of, names_eval};
 
+/// Shortest time from a refused release until others' answers have it sent again: a server may always refuse releases.
+const RESEND_GAP: Duration = Duration::from_millis(100);
 /// The pause between two failed dials: short at first, because most outages are short, then a second.
 const DIALS: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
@@ -275,6 +277,9 @@ impl Machine {
         // An answer that is not believed is no answer for the user.
         let is_granted = matches!(answer, Answer::Granted(_));
         let answer = self.believed((id, server), (round, what), answer, now);
+        if !matches!(answer, Answer::Failed { .. }) {
+            self.resend_releases(server, now);
+        }
         match what {
             #[cfg(any(test, feature = "scriptless"))]
             What::Acquire if self.is_taken(id, at, round, answer, reply) => {}
@@ -298,6 +303,23 @@ impl Machine {
                     self.given_back(id, (at, round), answer, reply.is_none(), now);
                 }
             }
+        }
+    }
+
+    /// A server that has refused releases carries out other commands: these releases are sent to it again.
+    fn resend_releases(&mut self, server: usize, now: Moment) {
+        let refused_at = &mut self.links[server].refused_at;
+        let Some(_) = refused_at.take_if(|at| now.since(*at) >= RESEND_GAP) else { return };
+        for id in self.all(&|_, lease| lease.bits(Has::Owed) != 0) {
+            let Some(lease) = self.leases.get_mut(id) else { continue };
+            // One that was answered is repeated in its own time, because its request may arrive late.
+            let Votes { granted, denied, failed, .. } = lease.votes;
+            let refused = lease.bits(Has::Owed) & failed & !(granted | denied);
+            for at in lease.at_link(server).filter(|at| refused & 1 << at != 0).collect::<Vec<_>>()
+            {
+                lease.replicas[at].due = Some(now);
+            }
+            self.plan(id, now);
         }
     }
 

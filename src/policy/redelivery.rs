@@ -44,7 +44,8 @@ impl Redelivery {
     }
 
     /// From when on the release need not be sent.
-    pub fn pointless_at(&self) -> Moment {
+    #[cfg(test)]
+    pub(crate) fn pointless_at(&self) -> Moment {
         self.pointless_at
     }
 

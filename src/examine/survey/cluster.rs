@@ -16,12 +16,11 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
         plan.ways.map_of(&seed, plan.greeting, None).await
     });
     let mut survey = Survey::default();
-    let (mut best, mut first): (Option<Map>, Option<(String, _)>) = (None, None);
+    let (mut best, mut first): (Option<Map>, _) = (None, None);
     for (server, answer) in answers.await {
         match answer {
             Ok(map) => {
-                let (one, nodes) = first.get_or_insert_with(|| (server.clone(), map.nodes.clone()));
-                survey.findings.extend(strangers((one, nodes), (&server, &map.nodes)));
+                survey.findings.extend(strangers(&mut first, &server, &map.nodes));
                 let covered = best.as_ref().map_or(0, Map::covered);
                 best = if map.covered() > covered { Some(map) } else { best };
             }
@@ -38,13 +37,21 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     survey
 }
 
-/// Two seeds, each with the nodes that it names.
-fn strangers(one: (&str, &[[u8; 40]]), other: (&str, &[[u8; 40]])) -> Option<Finding> {
-    let has_ids = !one.1.is_empty() && !other.1.is_empty();
-    if !has_ids || one.1.iter().any(|node| other.1.contains(node)) {
+/// The first seed that names nodes, with these, and another seed.
+fn strangers(
+    first: &mut Option<(String, Vec<[u8; 40]>)>,
+    server: &str,
+    nodes: &[[u8; 40]],
+) -> Option<Finding> {
+    // Old servers name none.
+    if nodes.is_empty() {
         return None;
     }
-    let reason = format!("{} and {} are nodes of different Clusters", one.0, other.0);
+    let (one, known) = first.get_or_insert_with(|| (server.to_owned(), nodes.to_vec()));
+    if known.iter().any(|node| nodes.contains(node)) {
+        return None;
+    }
+    let reason = format!("{one} and {server} are nodes of different Clusters");
     let finding = Finding::error(Check::Topology, reason);
     Some(finding.cured_by("give nodes of one Cluster alone"))
 }

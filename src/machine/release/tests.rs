@@ -335,6 +335,42 @@ fn a_release_that_was_refused_at_first_is_news_to_one_that_rests() {
     assert!(bench.machine.poll_acquire(waiting, &context()).is_ready());
 }
 
+/// Waiters stood for up to five seconds beside a lock whose release was refused now and then. A server that grants requests
+/// and refuses releases for ever is asked no more than ten times a second.
+#[test]
+fn a_refused_release_is_sent_again_once_the_server_grants_another_request() {
+    let mut bench = Bench::connected(1);
+    let release = bench.machine.settings().scripts.release.digest;
+    let key = Names::new(b"", b"a").unwrap().lock().to_vec();
+    let id = acquire(&mut bench, b"a");
+    bench.answer(0, |command| vec![stamp(command)]);
+    bench.machine.forget(id, bench.now);
+    let mut pass = |is_granting: bool, is_refused: bool| {
+        let mut sent = 0;
+        bench.pass(Duration::from_millis(1));
+        let other = is_granting.then(|| acquire(&mut bench, b"b"));
+        for _ in 0..2 {
+            bench.answer(0, |command| {
+                let is_its = command[1] == release && command[3] == key;
+                sent += usize::from(is_its);
+                let refusal = error("NOREPLICAS Not enough good replicas to write.");
+                vec![if is_its && is_refused { refusal } else { stamp(command) }]
+            });
+            bench.pass(Duration::ZERO);
+        }
+        other.into_iter().for_each(|id| _ = bench.machine.forget(id, bench.now));
+        bench.answer(0, |command| vec![stamp(command)]);
+        (sent, bench.machine.len())
+    };
+    let alone: usize = (0..2_000).map(|_| pass(false, true).0).sum();
+    assert!(alone <= 11, "{alone}");
+    assert_eq!(pass(true, true).0, 1, "at once");
+    let beside: usize = (0..2_000).map(|_| pass(true, true).0).sum();
+    assert!((15..=25).contains(&beside), "{beside}");
+    (0..100).for_each(|_| _ = pass(false, true));
+    assert_eq!(pass(true, false), (1, 0));
+}
+
 #[test]
 fn a_release_is_late_after_its_timeout_also_where_a_connection_comes_meanwhile() {
     let mut bench = Bench::connected(1);

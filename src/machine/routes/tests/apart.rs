@@ -4,8 +4,8 @@ use super::*;
 
 const APART: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
 
-#[test]
-fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
+/// The first piece of a request was granted.
+fn taken() -> (Bench, LeaseId) {
     let mut bench = routed();
     let id = acquire(&mut bench, b"a");
     the_one(&mut bench, 0);
@@ -13,6 +13,12 @@ fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
     let (name, take) = the_one(&mut bench, 0);
     assert_eq!(name, "take");
     bench.reply(0, &stamp(&take));
+    (bench, id)
+}
+
+#[test]
+fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
+    let (mut bench, id) = taken();
     let (name, mint) = the_one(&mut bench, 0);
     assert_eq!((name, granted(&mut bench, id)), ("mint", None));
     let minted = [stamp(&mint), bulk("granted"), Frame::Integer(TOKEN)];
@@ -28,12 +34,7 @@ fn a_lock_whose_keys_are_at_two_servers_is_taken_minted_and_extended() {
 
 #[test]
 fn a_lock_that_was_taken_and_not_minted_is_given_back() {
-    let mut bench = routed();
-    let id = acquire(&mut bench, b"a");
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, APART);
-    let (_, take) = the_one(&mut bench, 0);
-    bench.reply(0, &stamp(&take));
+    let (mut bench, id) = taken();
     the_one(&mut bench, 0);
     refuse(&mut bench, 0, "OOM command not allowed when used memory > 'maxmemory'.");
     assert_eq!(granted(&mut bench, id), Some(false));
@@ -44,12 +45,7 @@ fn a_lock_that_was_taken_and_not_minted_is_given_back() {
 /// The last piece of what nobody waits for any more is still under way while the whole is given back.
 #[test]
 fn a_lock_in_pieces_whose_caller_has_gone_is_given_back_until_it_is() {
-    let mut bench = routed();
-    let id = acquire(&mut bench, b"a");
-    the_one(&mut bench, 0);
-    refuse(&mut bench, 0, APART);
-    let (_, take) = the_one(&mut bench, 0);
-    bench.reply(0, &stamp(&take));
+    let (mut bench, id) = taken();
     assert_eq!(the_one(&mut bench, 0).0, "mint");
     bench.machine.forget(id, bench.now);
     assert_eq!(the_one(&mut bench, 0).0, "release");
