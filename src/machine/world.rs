@@ -29,7 +29,7 @@ use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
 use crate::policy::{Backoff, Code, LeaseState, Moment, line_of, names_eval};
 
-/// Shortest time from a refused release until others' answers have it sent again: a server may always refuse releases.
+/// Shortest time from a refused release until another write has it sent again: a server may always refuse releases.
 const RESEND_GAP: Duration = Duration::from_millis(100);
 /// The pause between two failed dials: short at first, because most outages are short, then a second.
 const DIALS: Backoff =
@@ -277,7 +277,7 @@ impl Machine {
         // An answer that is not believed is no answer for the user.
         let is_granted = matches!(answer, Answer::Granted(_));
         let answer = self.believed((id, server), (round, what), answer, now);
-        if !matches!(answer, Answer::Failed { .. }) {
+        if let Answer::Granted(_) = answer {
             self.resend_releases(server, now);
         }
         match what {
@@ -306,7 +306,7 @@ impl Machine {
         }
     }
 
-    /// A server that has refused releases carries out other commands: these releases are sent to it again.
+    /// A server that has refused releases carries out other writes: these releases are sent to it again.
     fn resend_releases(&mut self, server: usize, now: Moment) {
         let refused_at = &mut self.links[server].refused_at;
         let Some(_) = refused_at.take_if(|at| now.since(*at) >= RESEND_GAP) else { return };
