@@ -277,7 +277,8 @@ impl Machine {
         // An answer that is not believed is no answer for the user.
         let is_granted = matches!(answer, Answer::Granted(_));
         let answer = self.believed((id, server), (round, what), answer, now);
-        if let Answer::Granted(_) = answer {
+        let refused_at = self.links[server].refused_at;
+        if is_granted && refused_at.is_some_and(|at| now.since(at) >= RESEND_GAP) {
             self.resend_releases(server, now);
         }
         match what {
@@ -307,17 +308,18 @@ impl Machine {
     }
 
     /// A server that has refused releases carries out other writes: these releases are sent to it again.
+    #[cold]
     fn resend_releases(&mut self, server: usize, now: Moment) {
-        let refused_at = &mut self.links[server].refused_at;
-        let Some(_) = refused_at.take_if(|at| now.since(*at) >= RESEND_GAP) else { return };
+        self.links[server].refused_at = None;
         for id in self.all(&|_, lease| lease.bits(Has::Owed) != 0) {
             let Some(lease) = self.leases.get_mut(id) else { continue };
             // One that was answered is repeated in its own time, because its request may arrive late.
             let Votes { granted, denied, failed, .. } = lease.votes;
-            let refused = lease.bits(Has::Owed) & failed & !(granted | denied);
-            for at in lease.at_link(server).filter(|at| refused & 1 << at != 0).collect::<Vec<_>>()
-            {
-                lease.replicas[at].due = Some(now);
+            for (at, replica) in lease.replicas.iter_mut().enumerate() {
+                let is_refused = failed & !(granted | denied) & 1 << at != 0;
+                if is_refused && replica.has == Has::Owed && usize::from(replica.link) == server {
+                    replica.due = Some(now);
+                }
             }
             self.plan(id, now);
         }
