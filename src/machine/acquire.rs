@@ -451,15 +451,18 @@ impl Machine {
             self.give_back_aside(id, now);
         }
         let random = self.settings.random;
-        let Self { leases, lines, .. } = self;
+        let Self { leases, lines, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
+        let quorum = lease.quorum(settings.quorum);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
-        let watched = lease.votes.watched;
-        let is_held =
-            |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
+        let Votes { asked, failed, watched, .. } = lease.votes;
+        let is_held = |(_, kept): &&(usize, Kept)| matches!(kept, Kept::Held(..));
+        let held = lease.said.iter().filter(is_held).fold(0, |held, (at, _)| held | 1 << at);
+        // If a quorum may grant the lock without the servers that push its end, nothing tells of that.
+        let untold = ((asked | failed) & !(held & watched)).count_ones() as usize;
+        let is_told = held & watched != 0 && quorum.verdict(untold, 0) != Verdict::Won;
         // A request that did not stand in line yet has not been told of this process's own changes.
-        let is_watched =
-            is_read && lease.said.iter().any(is_held) && lines.has_ask(&lease.names, id);
+        let is_watched = is_read && is_told && lines.has_ask(&lease.names, id);
         // Without another attempt no randomness is needed.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {
