@@ -456,11 +456,12 @@ impl Machine {
         let quorum = lease.quorum(settings.quorum);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
         let Votes { asked, failed, watched, .. } = lease.votes;
-        let is_held = |(_, kept): &&(usize, Kept)| matches!(kept, Kept::Held(..));
-        let held = lease.said.iter().filter(is_held).fold(0, |held, (at, _)| held | 1 << at);
-        // If a quorum may grant the lock without the servers that push its end, nothing tells of that.
-        let untold = ((asked | failed) & !(held & watched)).count_ones() as usize;
-        let is_told = held & watched != 0 && quorum.verdict(untold, 0) != Verdict::Won;
+        let is_held =
+            |(at, kept): &&(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
+        let told = lease.said.iter().filter(is_held).count();
+        // No server tells that a quorum of the others may grant.
+        let others = ((asked | failed).count_ones() as usize).saturating_sub(told);
+        let is_told = told != 0 && quorum.verdict(others, 0) != Verdict::Won;
         // A request that did not stand in line yet has not been told of this process's own changes.
         let is_watched = is_read && is_told && lines.has_ask(&lease.names, id);
         // Without another attempt no randomness is needed.
