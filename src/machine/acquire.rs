@@ -451,15 +451,19 @@ impl Machine {
             self.give_back_aside(id, now);
         }
         let random = self.settings.random;
-        let Self { leases, lines, .. } = self;
+        let Self { leases, lines, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
+        let quorum = lease.quorum(settings.quorum);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
-        let watched = lease.votes.watched;
+        let Votes { asked, failed, watched, .. } = lease.votes;
         let is_held =
-            |(at, kept): &(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
+            |(at, kept): &&(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
+        let told = lease.said.iter().filter(is_held).count();
+        // No server tells that a quorum of the others may grant.
+        let others = ((asked | failed).count_ones() as usize).saturating_sub(told);
+        let is_told = told != 0 && quorum.verdict(others, 0) != Verdict::Won;
         // A request that did not stand in line yet has not been told of this process's own changes.
-        let is_watched =
-            is_read && lease.said.iter().any(is_held) && lines.has_ask(&lease.names, id);
+        let is_watched = is_read && is_told && lines.has_ask(&lease.names, id);
         // Without another attempt no randomness is needed.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {

@@ -298,11 +298,13 @@ async fn a_ticket_ends_with_its_time_with_a_steal_and_where_it_does_not_belong()
 async fn a_ticket_that_servers_forget_beyond_the_restart_quarantine_is_spent() {
     let mut fleet = Fleet::start(3);
     let guarded = Locker::builder().nodes(fleet.urls()).ttl(SHORT);
-    let locker = guarded.connect().await.unwrap();
+    // Both of two servers have to answer, and by default have a twentieth of the TTL for that.
+    let locker = guarded.command_timeout(SHORT / 2).connect().await.unwrap();
     // It waits until the servers may vote, which have just started.
     drop(take(&locker, "a").await);
     fleet[2].kill();
-    // The queues of some of them are at the server that does not forget.
+    // The queues of some of them are at the server that does not forget: the first in one asks the others once a second. The
+    // first request may come before the last of the others may vote: it waits for that, and for no push.
     let names: Vec<_> = (0..8).map(|number| number.to_string()).collect();
     let mut tickets = Vec::new();
     for name in &names {

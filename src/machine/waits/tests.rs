@@ -137,20 +137,26 @@ fn what_this_process_gives_back_is_news_to_one_whose_question_is_under_way() {
     is_news(true, |bench, [_, it]| bench.machine.tell_kind(it, Box::default(), bench.now));
 }
 
-fn is_news(is_granted: bool, happens: fn(&mut Bench, [LeaseId; 2])) {
-    let mut bench = Bench::new(1, settings(1));
-    bench.is_told = true;
-    let reply = |command: &[Bytes]| match &command[0][..] {
+/// What a server that pushes answers, with the lock of another or without.
+fn told(command: &[Bytes], is_held: bool) -> Frame {
+    match &command[0][..] {
         b"SUBSCRIBE" => {
             let channel = Frame::Bulk(command[1].clone());
             Frame::Push([bulk("subscribe"), channel, Frame::Integer(1)].into())
         }
-        b"EVALSHA" => {
+        b"EVALSHA" if is_held => {
             let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
             Frame::Array([stamp(command)].into_iter().chain(held).collect())
         }
+        b"EVALSHA" => stamp(command),
         _ => greeting(command, ""),
-    };
+    }
+}
+
+fn is_news(is_granted: bool, happens: fn(&mut Bench, [LeaseId; 2])) {
+    let mut bench = Bench::new(1, settings(1));
+    bench.is_told = true;
+    let reply = |command: &[Bytes]| told(command, true);
     bench.dial(0, Login::default());
     bench.answer(0, |command| vec![reply(command)]);
     let ask = |bench: &mut Bench, wait| {
@@ -171,4 +177,32 @@ fn is_news(is_granted: bool, happens: fn(&mut Bench, [LeaseId; 2])) {
     let lease = bench.machine.leases.get(waiting).unwrap();
     let Phase::Resting { from, .. } = lease.phase else { panic!("{:?}", lease.phase) };
     assert_eq!(lease.due, from);
+}
+
+/// Of three servers one tells that the lock is held, and one serves again later: with the third it is a quorum. The request
+/// rested for seconds, as if it were told of all.
+#[test]
+fn a_push_is_waited_for_only_where_no_quorum_is_left_without_those_that_push() {
+    for (second_has_it, rests_long) in [(true, true), (false, false)] {
+        let mut bench = Bench::new(3, settings(3));
+        bench.is_told = true;
+        (0..2).for_each(|server| bench.dial(server, Login::default()));
+        let answer = |bench: &mut Bench| {
+            for (server, has_it) in [(0, true), (1, second_has_it)] {
+                bench.answer(server, |command| vec![told(command, has_it)]);
+            }
+        };
+        answer(&mut bench);
+        let id = request(&mut bench, b"a", Wait::Forever);
+        answer(&mut bench);
+        // Once it is in line, and the servers have said that they tell, it asks in such a way that they do.
+        for _ in 0..3 {
+            bench.pass(Duration::from_millis(20));
+            answer(&mut bench);
+        }
+        let lease = bench.machine.leases.get(id).unwrap();
+        assert!(matches!(lease.phase, Phase::Resting { .. }), "{:?}", lease.phase);
+        let rest = lease.due.since(bench.now);
+        assert_eq!(rest > Duration::from_secs(1), rests_long, "{rest:?}");
+    }
 }
