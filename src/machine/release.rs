@@ -288,18 +288,22 @@ impl Machine {
         let until = pointless_at(lease, settings);
         // A release that is under way then ends with its answer, or with its connection.
         let mut next = if now < until { until } else { NEVER };
+        let Votes { granted, denied, failed, .. } = lease.votes;
         for at in 0..lease.replicas.len() {
             let link = &mut links[lease.link(at)];
             let replica = &mut lease.replicas[at];
             if replica.has != Has::Owed {
                 continue;
             }
+            // One that was answered before is repeated in its own time, because its request may arrive late.
+            let is_refused = failed & !(granted | denied) & 1 << at != 0;
+            let is_served = is_refused && link.refused_at.is_none();
             if now >= until {
                 replica.has = Has::Nothing;
             } else if !link.is_ready() {
                 // If none is due, it waits already.
                 link.owed.extend(replica.due.take().map(|_| id));
-            } else if replica.due.is_none_or(|due| due <= now) {
+            } else if is_served || replica.due.is_none_or(|due| due <= now) {
                 let again = replica.redelivery.as_mut().and_then(|it| it.was_sent(now));
                 replica.due = again.map(|(due, _)| due);
                 replica.redelivery = again.map(|(_, again)| again).or(replica.redelivery);

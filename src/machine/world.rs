@@ -22,7 +22,7 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::kind::FENCED;
-use super::lease::{Has, Phase, Votes};
+use super::lease::{Has, Phase};
 use super::link::State;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
@@ -311,16 +311,7 @@ impl Machine {
     #[cold]
     fn resend_releases(&mut self, server: usize, now: Moment) {
         self.links[server].refused_at = None;
-        for id in self.all(&|_, lease| lease.bits(Has::Owed) != 0) {
-            let Some(lease) = self.leases.get_mut(id) else { continue };
-            // One that was answered is repeated in its own time, because its request may arrive late.
-            let Votes { granted, denied, failed, .. } = lease.votes;
-            for (at, replica) in lease.replicas.iter_mut().enumerate() {
-                let is_refused = failed & !(granted | denied) & 1 << at != 0;
-                if is_refused && replica.has == Has::Owed && usize::from(replica.link) == server {
-                    replica.due = Some(now);
-                }
-            }
+        for id in self.all(&|_, lease| lease.replicas.iter().any(|it| it.has == Has::Owed)) {
             self.plan(id, now);
         }
     }
