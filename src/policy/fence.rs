@@ -21,17 +21,15 @@ pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
 /// because it was larger: so they differ. If t was issued before B asked, then s had accepted t by
 /// then, and accepted u above it: so t < u. ∎
 ///
-/// The proof uses no clocks, no TTLs, and no holder of the lock. The claim holds as long as s keeps
-/// its counter: the quorums share at least 2q - N = k + 1 servers, so k of them may forget. The
-/// wall clock only makes a first proposal likely to be large enough, and makes tokens rise after
-/// counters have ended after days without use.
+/// The claim holds as long as s keeps its counter: the quorums share at least 2q - N = k + 1 servers, so k of them may
+/// forget. The wall clock only makes a first proposal likely to be large enough, and tokens rise after counters have ended
+/// after days without use.
 ///
-/// A hand-over is an acquire like any other here: a fresh owner with a ballot of its own, which a
-/// server accepts by rule 2, whether it takes the lock from nobody or from the predecessor. A
-/// repair sets a missing lock again, by its issued token. It is no acceptance, and at most
-/// raises the counter to that token: so rule 2 still refuses all that it refused before.
+/// A hand-over is an acquire like any other here, by a fresh owner with a ballot of its own. A repair sets a missing lock
+/// again, by its issued token. It is no acceptance, and at most raises the counter to that token: so rule 2 still refuses
+/// all that it refused before.
 ///
-/// A server may refuse more than rule 2 asks for: the proof rests on acceptances alone. So it
+/// A server may refuse more: the proof rests on acceptances alone. So it
 /// refuses a proposal that is more than a second ahead of both its clock and its counter (safety rule
 /// 16), unless servers led to that proposal: else a client whose clock is far ahead could use up the
 /// tokens. An acceptance raises a counter to no more than a second above the counters and clocks that
@@ -39,8 +37,7 @@ pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
 ///
 /// A single server chooses the token if the proposal is not above its counter, or is more than a second off
 /// its clock: one more than the counter, or its clock. Then the server proposes, and the claim holds with
-/// q = N = 1. An owner that was outbid proposes again: its second proposal is a ballot of its own, and only
-/// what q servers accept in one round counts.
+/// q = N = 1. What an owner that was outbid proposes next is a ballot of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,

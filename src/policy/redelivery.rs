@@ -24,13 +24,9 @@ const FIRST_GAP: Duration = Duration::from_millis(500);
 /// 4. Nothing is sent once the lease's longest possible life is over.
 ///
 /// A release names an owner that is never used twice, so sending a release again can only do nothing.
-///
-/// Call order: [`Redelivery::was_sent`] each time that the release goes out on another connection
-/// than its acquire did; [`Redelivery::after_failure`] if it could not go out, and
-/// [`Redelivery::after_refusal`] if the server refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redelivery {
-    pointless_at: Moment,
+    pub(super) pointless_at: Moment,
     /// How often the release was refused, or could not be sent.
     failed: u32,
     /// The gap until the next repetition, if the release is doubtful.
@@ -41,12 +37,6 @@ impl Redelivery {
     /// The schedule of a release that need not be sent from `pointless_at` on.
     pub fn new(pointless_at: Moment, is_doubtful: bool) -> Self {
         Self { pointless_at, failed: 0, gap: is_doubtful.then_some(FIRST_GAP) }
-    }
-
-    /// From when on the release need not be sent.
-    #[cfg(test)]
-    pub(crate) fn pointless_at(&self) -> Moment {
-        self.pointless_at
     }
 
     /// When to send the release again after it was refused, or no connection could take it.

@@ -25,8 +25,7 @@ pub(crate) struct Run {
 /// since we first saw this run. Either is enough, so the longer counts:
 ///
 /// - Our own time is a bound whatever any wall clock does.
-/// - The uptime follows the server's wall clock. A step back makes it too small (even negative),
-///   which only makes us wait longer, until our own time is enough. A step forward makes it too large:
+/// - The uptime follows the server's wall clock. A step back only makes us wait longer. A step forward makes it too large:
 ///   a process that was connected to the run before knows that this one is not older than the end of that
 ///   connection, and does not believe an uptime that says so. For other processes such a step is a loss of
 ///   that server's memory, like the early expiry of the server's keys that it causes, and counts against

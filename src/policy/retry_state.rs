@@ -50,9 +50,6 @@ pub(crate) struct Rest {
 ///
 /// Before a limit ends, the servers are asked once more, soon enough for a timeout to pass: so the error tells a lock
 /// that is still held from servers that do not answer.
-///
-/// News of the lock cause a try at once if the last one was long ago. Any other try waits for as long as the [`Retry`]
-/// says, whatever a server tells: so no server can make a caller ask faster than it set out to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryState {
     began_at: Moment,

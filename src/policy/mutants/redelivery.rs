@@ -26,12 +26,12 @@ impl Redelivery {
 
     pub(crate) fn after_refusal(&mut self, now: Moment, random: u64) -> Moment {
         let due_at = self.0.after_refusal(now, random);
-        if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }
+        if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at } else { due_at }
     }
 
     pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
         let due_at = self.0.after_refusal_elsewhere(now, random);
-        if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at() } else { due_at }
+        if Mutant::RefusedReleaseForgotten.is_on() { self.pointless_at } else { due_at }
     }
 
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
