@@ -80,7 +80,7 @@ local function next_waiter(queue, now, is_free, begun, ended, own)
       first = first + gaps
     end
     if looked >= 500 and not next.owner and first <= last then
-      next.again = redis.error_reply('AGAIN more entries are to be taken out of the queue of this lock')
+      next.again = redis.error_reply('AGAIN more entries are to be taken out')
     end
   end
   if first > last then

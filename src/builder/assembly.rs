@@ -161,13 +161,14 @@ impl Builder {
 
     /// What a server must report before it votes; none if any server may vote.
     pub(super) fn rules(&self, servers: &Servers) -> Option<Rules> {
-        let by_sentinels = matches!(servers, Servers::Service(_));
-        let is_judged = self.is_judged(servers.places(), by_sentinels);
+        let is_service = matches!(servers, Servers::Service(_));
+        let is_judged = self.is_judged(servers.places(), is_service);
         is_judged.then(|| Rules {
             restart_quarantine: self.guarded_ttl(),
             strict: self.refuse_evicting,
             in_cluster: matches!(servers, Servers::Cluster(_)),
-            by_sentinels,
+            #[cfg(any(test, feature = "sentinel"))]
+            by_sentinels: is_service,
         })
     }
 

@@ -241,7 +241,9 @@ impl Servers {
 
     /// A server has said that it is a replica.
     fn demoted(&self) -> Reason {
-        let unfit = if self.is_of_service() { Unfit::NamedReplica } else { Unfit::Replica };
+        let unfit = Unfit::Replica;
+        #[cfg(any(test, feature = "sentinel"))]
+        let unfit = if self.is_of_service() { Unfit::NamedReplica } else { unfit };
         Reason::Unfit(unfit)
     }
 

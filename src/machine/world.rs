@@ -308,7 +308,6 @@ impl Machine {
     }
 
     /// A server that has refused releases carries out other writes: these releases are sent to it again.
-    #[cold]
     fn resend_releases(&mut self, server: usize, now: Moment) {
         self.links[server].refused_at = None;
         for id in self.all(&|_, lease| lease.replicas.iter().any(|it| it.has == Has::Owed)) {

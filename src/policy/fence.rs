@@ -29,7 +29,7 @@ pub(super) const DAY_MICROS: u64 = 24 * 3600 * SECOND_MICROS;
 /// again, by its issued token. It is no acceptance, and at most raises the counter to that token: so rule 2 still refuses
 /// all that it refused before.
 ///
-/// A server may refuse more: the proof rests on acceptances alone. So it
+/// The proof rests on acceptances alone. So a server
 /// refuses a proposal that is more than a second ahead of both its clock and its counter (safety rule
 /// 16), unless servers led to that proposal: else a client whose clock is far ahead could use up the
 /// tokens. An acceptance raises a counter to no more than a second above the counters and clocks that

@@ -39,6 +39,7 @@ pub(crate) struct Rules {
     /// Whether a node of a Cluster is expected.
     pub(crate) in_cluster: bool,
     /// Whether Sentinels named the server.
+    #[cfg(any(test, feature = "sentinel"))]
     pub(crate) by_sentinels: bool,
 }
 
@@ -57,8 +58,10 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Replica,
+    #[cfg(any(test, feature = "sentinel"))]
     NamedReplica,
     ClusterNode,
+    #[cfg(any(test, feature = "cluster"))]
     NoNode,
     Sentinel,
     SameAs(String),
@@ -70,7 +73,14 @@ pub(crate) enum Unfit {
 impl Unfit {
     /// Whether this lasts until somebody changes the server or the client: a role and a map can change by themselves.
     pub(crate) fn is_lasting(&self) -> bool {
-        !matches!(self, Self::Replica | Self::NamedReplica | Self::NoNode)
+        match self {
+            Self::Replica => false,
+            #[cfg(any(test, feature = "sentinel"))]
+            Self::NamedReplica => false,
+            #[cfg(any(test, feature = "cluster"))]
+            Self::NoNode => false,
+            _ => true,
+        }
     }
 }
 
@@ -80,6 +90,7 @@ impl fmt::Display for Unfit {
             Self::Replica => {
                 f.write_str("a replica, which cannot grant locks: give the master's address")
             }
+            #[cfg(any(test, feature = "sentinel"))]
             Self::NamedReplica => f.write_str(
                 "a replica, though Sentinels name it as the master: wait for the failover to end, or see what \
                  SENTINEL CKQUORUM says",
@@ -88,6 +99,7 @@ impl fmt::Display for Unfit {
                 "a Redis Cluster node, not an independent server: give redis-cluster://host:port alone, or \
                  independent servers",
             ),
+            #[cfg(any(test, feature = "cluster"))]
             Self::NoNode => f.write_str(
                 "no node of the Cluster that has it in its map: wait for the failover to end (for a minute, if the \
                  Cluster is a new one), or see what CLUSTER NODES says",
@@ -184,8 +196,11 @@ impl Facts {
         now: Moment,
     ) -> Standing {
         if self.is_replica {
-            let by = rules.by_sentinels;
-            return Standing::Unfit(if by { Unfit::NamedReplica } else { Unfit::Replica });
+            #[cfg(any(test, feature = "sentinel"))]
+            if rules.by_sentinels {
+                return Standing::Unfit(Unfit::NamedReplica);
+            }
+            return Standing::Unfit(Unfit::Replica);
         }
         if self.is_cluster_node && !rules.in_cluster {
             return Standing::Unfit(Unfit::ClusterNode);

@@ -26,10 +26,8 @@ pub(crate) struct Run {
 ///
 /// - Our own time is a bound whatever any wall clock does.
 /// - The uptime follows the server's wall clock. A step back only makes us wait longer. A step forward makes it too large:
-///   a process that was connected to the run before knows that this one is not older than the end of that
-///   connection, and does not believe an uptime that says so. For other processes such a step is a loss of
-///   that server's memory, like the early expiry of the server's keys that it causes, and counts against
-///   k = 2q - N - 1.
+///   a process that was connected to the run before does not believe an uptime from before the end of that
+///   connection. To others such a step is a loss of that server's memory, and counts against k = 2q - N - 1.
 pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Duration {
     let uptime = Duration::from_secs(u64::try_from(run.uptime_secs).unwrap_or(0));
     let oldest = run.not_before.map_or(Duration::MAX, |end| now.since(end));
