@@ -13,6 +13,7 @@ use crate::stats::AtServer;
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
         // A Cluster counts the nodes that cannot be dialled.
+        #[cfg(feature = "sentinel")]
         if !self.servers.is_cluster() {
             self.look_again();
         }

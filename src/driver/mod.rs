@@ -124,10 +124,7 @@ struct Wire {
 
 impl Shared {
     /// A link may have to lead to another server.
-    #[cfg_attr(
-        not(any(feature = "cluster", feature = "sentinel")),
-        allow(clippy::unused_self, reason = "they stay")
-    )]
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     fn look_again(&self) {
         #[cfg(feature = "cluster")]
         if let Some(nodes) = &self.servers.nodes {
@@ -249,11 +246,11 @@ impl Shared {
     fn carry_out_one(self: &Arc<Self>, effect: Effect) {
         match effect {
             Effect::Wake(waker) => waker.wake(),
-            Effect::Drop(_) => {}
             Effect::Dial(link, within) => self.dial(link, within),
             #[cfg(any(test, feature = "credentials"))]
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),
+            #[cfg(any(feature = "cluster", feature = "sentinel"))]
             Effect::Demoted(_) => self.look_again(),
             Effect::Close(_link, _) => {
                 #[cfg(any(test, feature = "credentials"))]
@@ -261,6 +258,7 @@ impl Shared {
                 let closing = mem::take(&mut self.lock().closing);
                 closing.iter().for_each(|writer| writer.half.shut_down());
             }
+            _ => {}
         }
     }
 }
@@ -502,9 +500,8 @@ impl Task {
             self.readers[link] = None;
             #[cfg(any(test, feature = "credentials"))]
             shared.meter.logins().forget(state.machine.address(link));
-            let why = OpenError::from(fault);
             let writer = state.wires[link].writer.take();
-            state.wires[link].why = Some(why);
+            state.wires[link].why = Some(fault.into());
             state.machine.disconnected(link, Fault::Closed, now);
             shared.carry_out(state, now, WRITTEN_INLINE_MAX);
             drop(writer);

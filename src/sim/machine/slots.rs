@@ -15,7 +15,7 @@ const KEYS: [&str; 3] = ["a", "{a}:fence", "{a}:queue"];
 /// When a client asks for another map, in microseconds.
 const MAP_EVERY: u64 = 30_000_000;
 /// How long the slot stays where it is after a failover, in microseconds: longer than the grace, and than it takes each client
-/// to hear of it. Whoever moves a slot from a node in its grace breaks the lock.
+/// to hear of it. To move it from a node in its grace breaks the lock.
 const STAYS_FOR: u64 = 6_000_000;
 /// The shortest time between two failovers, in microseconds.
 const DEMOTED: u64 = 1_200_000;
