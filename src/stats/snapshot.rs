@@ -134,9 +134,8 @@ impl fmt::Display for Stats {
         write!(f, "leases: {held} held, {granted} granted, {released} released ")?;
         writeln!(f, "({handed_over} handed over), {} lost{}", self.lost(), Reasons(self))?;
         #[cfg(any(test, feature = "takeover"))]
-        if let Self { ticketed, adopted, stolen, .. } = self
-            && ticketed + adopted + stolen > 0
-        {
+        if self.ticketed + self.adopted + self.stolen > 0 {
+            let Self { ticketed, adopted, stolen, .. } = self;
             writeln!(f, "taken over: {ticketed} to tickets, {adopted} adopted, {stolen} stolen")?;
         }
         let Self { attempts, contended, timed_out, unknown, failed, waiting, woken, .. } = self;
@@ -145,9 +144,8 @@ impl fmt::Display for Stats {
         let Self { renewed, renewals_failed, repaired, .. } = self;
         writeln!(f, "renewals: {renewed}, {renewals_failed} failed, {repaired} repairs")?;
         #[cfg(any(test, feature = "credentials"))]
-        if let Self { logins_renewed, logins_failed, .. } = self
-            && logins_renewed + logins_failed > 0
-        {
+        if self.logins_renewed + self.logins_failed > 0 {
+            let Self { logins_renewed, logins_failed, .. } = self;
             writeln!(f, "logins: {logins_renewed} renewed, {logins_failed} failed")?;
         }
         writeln!(f, "wait: {}", self.wait)?;
