@@ -297,7 +297,7 @@ impl Machine {
             }
             // One that was answered before is repeated in its own time, because its request may arrive late.
             let is_refused = failed & !(granted | denied) & 1 << at != 0;
-            let is_served = is_refused && link.refused_at.is_none();
+            let is_served = rules::goes_again(is_refused && link.refused_at.is_none());
             if now >= until {
                 replica.has = Has::Nothing;
             } else if !link.is_ready() {

@@ -28,6 +28,11 @@ pub(super) fn may_be_granted() -> bool {
     true
 }
 
+/// Whether a refused release goes out before it is due, as its server stands.
+pub(super) fn goes_again(is_served: bool) -> bool {
+    is_served
+}
+
 /// Whether a lock is granted, as the reign of its server stands.
 #[cfg(any(test, feature = "grace"))]
 pub(super) fn is_granted(grants: bool) -> bool {
