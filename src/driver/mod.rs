@@ -246,19 +246,21 @@ impl Shared {
     fn carry_out_one(self: &Arc<Self>, effect: Effect) {
         match effect {
             Effect::Wake(waker) => waker.wake(),
+            Effect::Drop(_) => {}
             Effect::Dial(link, within) => self.dial(link, within),
             #[cfg(any(test, feature = "credentials"))]
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),
             #[cfg(any(feature = "cluster", feature = "sentinel"))]
             Effect::Demoted(_) => self.look_again(),
+            #[cfg(not(any(feature = "cluster", feature = "sentinel")))]
+            Effect::Demoted(_) => {}
             Effect::Close(_link, _) => {
                 #[cfg(any(test, feature = "credentials"))]
                 self.forget_login(_link);
                 let closing = mem::take(&mut self.lock().closing);
                 closing.iter().for_each(|writer| writer.half.shut_down());
             }
-            _ => {}
         }
     }
 }
@@ -480,8 +482,7 @@ impl Task {
             }
             // Nothing is lost with this future: what was read is in the buffer, or in the half.
             let Poll::Ready(read) = pin!(half.read(bytes)).poll(context) else { return };
-            let now = clock::now();
-            let mut state = shared.lock();
+            let (now, mut state) = (clock::now(), shared.lock());
             if state.closed.contains(&link) {
                 return self.take_news_of(shared, state);
             }
@@ -573,8 +574,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let now = clock::now();
-        let mut state = shared.lock();
+        let (now, mut state) = (clock::now(), shared.lock());
         (state.is_driven, state.task) = (false, None);
         state.wires.iter_mut().for_each(|wire| wire.is_left = false);
         state.machine.is_abandoned(now);

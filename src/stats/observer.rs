@@ -13,7 +13,7 @@ use crate::policy::Loss;
 ///
 /// It is called on the task that caused the event, also from the `Drop` of a guard, and then outside a runtime: it must
 /// not block, because that delays the lock's own work. Hand slow work to a channel or a task. It must not panic; if it
-/// does, the panic is caught and dropped, and the lock goes on.
+/// does, the panic is caught and dropped, and the lock goes on. (A program that is built to abort at panics aborts.)
 ///
 /// ```
 /// use leasehold::{Event, Observer};
