@@ -101,6 +101,8 @@ pub(super) struct Replica {
     pub(super) redelivery: Option<Redelivery>,
     /// When that is to be sent; none if it waits for a connection.
     pub(super) due: Option<Moment>,
+    /// The link lists it among what it owes.
+    pub(super) is_listed: bool,
     #[cfg(any(test, feature = "cluster"))]
     pub(super) routed: super::routing::Routed,
     #[cfg(any(test, feature = "scriptless"))]
@@ -143,6 +145,7 @@ impl Replica {
             answered_at: Moment::from_nanos(0),
             redelivery: None,
             due: None,
+            is_listed: false,
             #[cfg(any(test, feature = "cluster"))]
             routed: super::routing::Routed::default(),
             #[cfg(any(test, feature = "scriptless"))]
@@ -157,6 +160,13 @@ impl Replica {
             self.doubt = Doubt::Question;
         }
         self.generation = generation;
+    }
+
+    /// Its release goes out once the server serves.
+    pub(super) fn waits_at(&mut self, link: &mut Link, id: LeaseId) {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            link.owed.push(id);
+        }
     }
 
     /// The same server, not asked yet.
@@ -338,12 +348,6 @@ impl Lease {
         let has_proposal = self.bid.ballot().is_some();
         let needs_script = has_proposal && !self.kind.is_fenced && !self.kind.means().are_steps;
         if needs_script { &FENCED } else { self.kind }
-    }
-
-    /// It failed because too few servers served: not because of what a server said before its connection ended.
-    pub(super) fn is_refused_unserved(&self) -> bool {
-        let Phase::Refused(Refusal::Setback { setback, .. }) = self.phase else { return false };
-        matches!(setback, Setback::Failing | Setback::Hopeless | Setback::Quarantined(_))
     }
 
     /// How long its keys live on servers: at least for its TTL.

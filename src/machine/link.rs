@@ -59,9 +59,9 @@ pub(super) struct Link {
     pub(super) sent_here_at: Option<Moment>,
     /// Requests that wait for the connection to the only server, and extensions that wait for this one.
     pub(super) awaited: Vec<LeaseId>,
-    /// Leases that are to be released here, once the link is ready.
+    /// Leases that are to be released here, once the server serves: the link is ready, and it carries out writes.
     pub(super) owed: Vec<LeaseId>,
-    /// When the server first refused a release that is not sent again yet.
+    /// When the server first refused a release of these.
     pub(super) refused_at: Option<Moment>,
     #[cfg(any(test, feature = "grace"))]
     pub(super) met: super::reign::Met,

@@ -23,8 +23,8 @@ pub(super) fn may_be_granted() -> bool {
     real::may_be_granted() && !Mutant::LateMeansNothingGranted.is_on()
 }
 
-pub(super) fn goes_again(is_served: bool) -> bool {
-    real::goes_again(is_served) && !Mutant::RefusedReleaseForgotten.is_on()
+pub(super) fn goes_again(may_serve: bool) -> bool {
+    real::goes_again(may_serve) && !Mutant::RefusedReleaseForgotten.is_on()
 }
 
 pub(super) fn is_granted(grants: bool) -> bool {

@@ -265,9 +265,9 @@ impl Machine {
                     lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                 }
                 _ => {
-                    let is_doubtful = replica.doubt == Doubt::Question;
                     replica.has = Has::Owed;
-                    replica.redelivery = Some(Redelivery::new(until, is_doubtful));
+                    replica.redelivery =
+                        Some(Redelivery::new(until, replica.doubt == Doubt::Question));
                     replica.due = Some(now);
                     is_owed = true;
                 }
@@ -288,22 +288,18 @@ impl Machine {
         let until = pointless_at(lease, settings);
         // A release that is under way then ends with its answer, or with its connection.
         let mut next = if now < until { until } else { NEVER };
-        let Votes { granted, denied, failed, .. } = lease.votes;
         for at in 0..lease.replicas.len() {
             let link = &mut links[lease.link(at)];
             let replica = &mut lease.replicas[at];
             if replica.has != Has::Owed {
                 continue;
             }
-            // One that was answered before is repeated in its own time, because its request may arrive late.
-            let is_refused = failed & !(granted | denied) & 1 << at != 0;
-            let is_served = rules::goes_again(is_refused && link.refused_at.is_none());
             if now >= until {
                 replica.has = Has::Nothing;
             } else if !link.is_ready() {
-                // If none is due, it waits already.
-                link.owed.extend(replica.due.take().map(|_| id));
-            } else if is_served || replica.due.is_none_or(|due| due <= now) {
+                replica.due = None;
+                replica.waits_at(link, id);
+            } else if replica.due.is_none_or(|due| due <= now) {
                 let again = replica.redelivery.as_mut().and_then(|it| it.was_sent(now));
                 replica.due = again.map(|(due, _)| due);
                 replica.redelivery = again.map(|(_, again)| again).or(replica.redelivery);
@@ -331,22 +327,26 @@ impl Machine {
         let Self { links, leases, settings, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let until = pointless_at(lease, settings);
-        let replica = &mut lease.replicas[at];
-        if replica.has != Has::Releasing || lease.round != round {
+        if lease.replicas[at].has != Has::Releasing || lease.round != round {
             return;
         }
-        let is_repeated = lease.votes.answered() & 1 << at != 0;
-        let is_freed_late = is_repeated && matches!(answer, Answer::Granted(_));
+        let is_first = lease.votes.answered() & 1 << at == 0;
         lease.note_vote(at, answer);
+        let may_serve = rules::goes_again(!is_over && !lease.is_denied_at(at));
         let replica = &mut lease.replicas[at];
         match answer {
             Answer::Granted(_) | Answer::NotOwned => {
-                // In doubt, the release goes out once more.
+                // In doubt, the release goes out once more, in its own time: its request may arrive late.
+                replica.is_listed = false;
                 replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
                 replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
             }
             _ => {
-                links[usize::from(replica.link)].refused_at.get_or_insert(now);
+                if may_serve {
+                    let link = &mut links[usize::from(replica.link)];
+                    link.refused_at.get_or_insert(now);
+                    replica.waits_at(link, id);
+                }
                 let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
                 let random = settings.random;
                 let due = match (is_over, replica.due) {
@@ -362,7 +362,7 @@ impl Machine {
         if let Some(next) = lease.replicas.iter().filter_map(|replica| replica.due).min() {
             self.plan(id, next.max(now));
         }
-        if is_freed_late {
+        if !is_first && matches!(answer, Answer::Granted(_)) {
             self.call_behind(id, false, now);
         }
         self.judge_release(id, now);

@@ -7,11 +7,11 @@ use leasehold_resp::Frame;
 use super::answer::{Answer, Kept, Place};
 use super::core::Machine;
 use super::ids::LeaseId;
-use super::lease::{Lease, Phase, Votes};
+use super::lease::{Lease, Phase, Refusal, Votes};
 use super::link::Link;
 use super::session::Fault;
 use super::talk::What;
-use crate::policy::{Code, Failing, Moment};
+use crate::policy::{Code, Failing, Moment, Setback};
 
 /// One server's answer.
 pub(crate) struct ServerAnswer<'a> {
@@ -56,6 +56,12 @@ pub(super) fn is_no_lock(text: &[u8]) -> bool {
 }
 
 impl Lease {
+    /// It failed because too few servers served: not because of what a server said before its connection ended.
+    fn is_refused_unserved(&self) -> bool {
+        let Phase::Refused(Refusal::Setback { setback, .. }) = self.phase else { return false };
+        matches!(setback, Setback::Failing | Setback::Hopeless | Setback::Quarantined(_))
+    }
+
     pub(super) fn note_vote(&mut self, at: usize, answer: Answer) {
         let Votes { granted, denied, failed, .. } = &mut self.votes;
         let those = match answer {

@@ -225,7 +225,7 @@ impl Machine {
         let from = lease.link(at);
         let Some(lease) = self.leases.get_mut(id) else { return };
         let replica = &mut lease.replicas[at];
-        replica.link = number(to);
+        replica.leads_to(to);
         let has = replica.has;
         let is_owed = matches!(has, Has::Owed | Has::Releasing);
         if is_owed {
@@ -385,11 +385,14 @@ impl Machine {
         let may_detour = what != What::Wait && !is_barred && replica.routed.may_detour(round);
         if !may_detour {
             // The next command begins there.
-            replica.link = if is_lasting { number(to) } else { replica.link };
+            if is_lasting {
+                replica.leads_to(to);
+            }
             replica.routed.detours = (0, 0);
             return false;
         }
-        let from = std::mem::replace(&mut replica.link, number(to));
+        let from = replica.link;
+        replica.leads_to(to);
         let leaves = link.is_ready() && !is_lasting;
         if link.is_ready() {
             replica.generation = link.generation;
@@ -521,6 +524,13 @@ impl Machine {
 impl Link {
     fn is_let_go(&self) -> bool {
         matches!(self.state, State::Down { dial_at: NEVER, .. })
+    }
+}
+
+impl Replica {
+    /// Another link leads to its server.
+    fn leads_to(&mut self, link: usize) {
+        (self.link, self.is_listed) = (number(link), false);
     }
 }
 

@@ -28,9 +28,9 @@ pub(super) fn may_be_granted() -> bool {
     true
 }
 
-/// Whether a refused release goes out before it is due, as its server stands.
-pub(super) fn goes_again(is_served: bool) -> bool {
-    is_served
+/// Whether a refused release goes out before it is due, once its server carries out another write.
+pub(super) fn goes_again(may_serve: bool) -> bool {
+    may_serve
 }
 
 /// Whether a lock is granted, as the reign of its server stands.

@@ -279,7 +279,7 @@ impl Machine {
         let answer = self.believed((id, server), (round, what), answer, now);
         let refused_at = self.links[server].refused_at;
         if is_granted && refused_at.is_some_and(|at| now.since(at) >= RESEND_GAP) {
-            self.resend_releases(server, now);
+            self.sends_owed(server, now);
         }
         match what {
             #[cfg(any(test, feature = "scriptless"))]
@@ -307,11 +307,19 @@ impl Machine {
         }
     }
 
-    /// A server that has refused releases carries out other writes: these releases are sent to it again.
-    fn resend_releases(&mut self, server: usize, now: Moment) {
+    /// A server serves again: the releases that have waited for that are sent.
+    fn sends_owed(&mut self, server: usize, now: Moment) {
         self.links[server].refused_at = None;
-        for id in self.all(&|_, lease| lease.replicas.iter().any(|it| it.has == Has::Owed)) {
-            self.plan(id, now);
+        for id in std::mem::take(&mut self.links[server].owed) {
+            let Some(lease) = self.leases.get_mut(id) else { continue };
+            for replica in &mut lease.replicas {
+                let is_its = usize::from(replica.link) == server;
+                if is_its && std::mem::take(&mut replica.is_listed) && replica.has == Has::Owed {
+                    replica.due = Some(now);
+                }
+            }
+            self.give_back_again(id, now);
+            self.release_is_late(id, now);
         }
     }
 
@@ -338,14 +346,10 @@ impl Machine {
         link.is_down = false;
         #[cfg(any(test, feature = "credentials"))]
         link.is_logged_in(greeted.login.lasts, (self.settings.random)());
-        let owed = std::mem::take(&mut link.owed);
         self.meets_reign(server, now);
         // It answers again, whatever it left unanswered before.
         self.note_answer(server);
-        for id in owed {
-            self.give_back_again(id, now);
-            self.release_is_late(id, now);
-        }
+        self.sends_owed(server, now);
         // Keys that the former connection tracked are read again; at another run at once, before all that waits.
         self.held_changed_at(server, now);
         self.renews_again(server, now);

@@ -14,7 +14,8 @@ const FIRST_GAP: Duration = Duration::from_millis(500);
 ///
 /// The rules:
 ///
-/// 1. A release that was refused, or that no connection could take, is sent again after a back-off.
+/// 1. A release that was refused, or that no connection could take, is sent again after a back-off; the caller may send it
+///    sooner, once the server serves.
 /// 2. A release whose connection ended before the answer is sent again on the next connection.
 /// 3. A release whose acquire was not answered before its connection ended is *doubtful*: bytes of the
 ///    acquire may still be under way to the server, and an answer on another connection says nothing

@@ -335,17 +335,16 @@ fn a_release_that_was_refused_at_first_is_news_to_one_that_rests() {
     assert!(bench.machine.poll_acquire(waiting, &context()).is_ready());
 }
 
-/// Waiters stood for up to five seconds beside a lock whose release was refused now and then. A server that grants requests
-/// and refuses releases for ever is asked no more than ten times a second.
-#[test]
-fn a_refused_release_is_sent_again_once_the_server_grants_another_request() {
+/// A server that refuses the release of one lock by this text. Each pass takes a millisecond: whether the server grants another
+/// lock, and refuses. Returns how often the release was sent, and how many leases are left.
+fn refusing(text: &'static str) -> impl FnMut(bool, bool) -> (usize, usize) {
     let mut bench = Bench::connected(1);
     let release = bench.machine.settings().scripts.release.digest;
     let key = Names::new(b"", b"a").unwrap().lock().to_vec();
     let id = acquire(&mut bench, b"a");
     bench.answer(0, |command| vec![stamp(command)]);
     bench.machine.forget(id, bench.now);
-    let mut pass = |is_granting: bool, is_refused: bool| {
+    move |is_granting, is_refused| {
         let mut sent = 0;
         bench.pass(Duration::from_millis(1));
         let other = is_granting.then(|| acquire(&mut bench, b"b"));
@@ -353,15 +352,21 @@ fn a_refused_release_is_sent_again_once_the_server_grants_another_request() {
             bench.answer(0, |command| {
                 let is_its = command[1] == release && command[3] == key;
                 sent += usize::from(is_its);
-                let refusal = error("NOREPLICAS Not enough good replicas to write.");
-                vec![if is_its && is_refused { refusal } else { stamp(command) }]
+                vec![if is_its && is_refused { error(text) } else { stamp(command) }]
             });
             bench.pass(Duration::ZERO);
         }
         other.into_iter().for_each(|id| _ = bench.machine.forget(id, bench.now));
         bench.answer(0, |command| vec![stamp(command)]);
         (sent, bench.machine.len())
-    };
+    }
+}
+
+/// Waiters stood for up to five seconds beside a lock whose release was refused now and then. A server that grants requests
+/// and refuses releases for ever is asked no more than ten times a second.
+#[test]
+fn a_refused_release_is_sent_again_once_the_server_grants_another_request() {
+    let mut pass = refusing("NOREPLICAS Not enough good replicas to write.");
     let alone: usize = (0..2_000).map(|_| pass(false, true).0).sum();
     assert!(alone <= 11, "{alone}");
     assert_eq!(pass(true, true).0, 1, "at once");
@@ -369,6 +374,13 @@ fn a_refused_release_is_sent_again_once_the_server_grants_another_request() {
     assert!((15..=25).contains(&beside), "{beside}");
     (0..100).for_each(|_| _ = pass(false, true));
     assert_eq!(pass(true, false), (1, 0));
+}
+
+#[test]
+fn a_release_without_the_right_to_it_is_sent_again_about_once_a_second() {
+    let mut pass = refusing("NOPERM User worker has no permissions to run the 'del' command");
+    let sent: usize = (0..2_000).map(|_| pass(true, true).0).sum();
+    assert!((8..=11).contains(&sent), "{sent}");
 }
 
 #[test]
