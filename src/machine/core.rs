@@ -280,7 +280,7 @@ impl Machine {
 
     /// Whether there is something to send over a link.
     pub(crate) fn has_output(&self, link: usize) -> bool {
-        !self.links[link].talk.out.is_empty()
+        self.links[link].talk.has_output()
     }
 
     /// Commands that wait for replies; one that goes to all servers counts once.

@@ -27,6 +27,15 @@ pub(super) fn goes_again(may_serve: bool) -> bool {
     real::goes_again(may_serve) && !Mutant::RefusedReleaseForgotten.is_on()
 }
 
+/// Also with few commands, which simulations have.
+pub(super) fn gathers(in_flight: usize) -> bool {
+    real::gathers(in_flight) || in_flight >= 2
+}
+
+pub(super) fn is_freed(is_so: bool) -> bool {
+    real::is_freed(is_so) || Mutant::GatheredCountsAsFreed.is_on()
+}
+
 pub(super) fn is_granted(grants: bool) -> bool {
     real::is_granted(grants) || Mutant::GrantIsBelievedLate.is_on()
 }

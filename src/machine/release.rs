@@ -230,6 +230,7 @@ impl Machine {
 
     /// Sends releases to all servers that may have something, now or later.
     pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
+        let may_gather = self.may_gather(id);
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
@@ -262,7 +263,7 @@ impl Machine {
                         Has::Asked => (None, Some(doubt)),
                         _ => (None, None),
                     };
-                    lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
+                    lease.let_go_at((id, at), may_gather, link, command, &settings.scripts, now);
                 }
                 _ => {
                     replica.has = Has::Owed;
@@ -347,7 +348,7 @@ impl Machine {
                     link.refused_at.get_or_insert(now);
                     replica.waits_at(link, id);
                 }
-                let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
+                let redelivery = replica.redelivery.get_or_insert(Redelivery::new(until, false));
                 let random = settings.random;
                 let due = match (is_over, replica.due) {
                     (true, _) => now,
@@ -355,8 +356,7 @@ impl Machine {
                     (false, Some(_)) => redelivery.after_refusal_elsewhere(now, random()),
                     (false, None) => redelivery.after_refusal(now, random()),
                 };
-                (replica.due, replica.redelivery) = (Some(due), Some(redelivery));
-                replica.has = Has::Owed;
+                (replica.has, replica.due) = (Has::Owed, Some(due));
             }
         }
         if let Some(next) = lease.replicas.iter().filter_map(|replica| replica.due).min() {

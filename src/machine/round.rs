@@ -7,11 +7,14 @@
 //! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
 //! whole timeout. Held leases are renewed and released there anyway.
 
+use std::ptr;
 use std::time::Duration;
 
+use super::command::{Command, Scripts};
 use super::core::{Effect, Event, Machine};
 use super::ids::LeaseId;
-use super::lease::{Has, Phase, Votes};
+use super::kind::{FENCED, PLAIN};
+use super::lease::{Has, Lease, Phase, Votes};
 use super::link::Link;
 use super::rules;
 use super::talk::What;
@@ -20,7 +23,38 @@ use crate::policy::{Failing, Moment, Relay, Tally, VoteReply, late_within};
 /// The part of the timeout that the first server has.
 const FIRST_SHARE: u32 = 4;
 
+impl Lease {
+    /// Releases it at one server: together with others, if it may be and much is under way.
+    pub(super) fn let_go_at(
+        &self,
+        (id, at): (LeaseId, usize),
+        may_gather: bool,
+        link: &mut Link,
+        command: &mut Command,
+        scripts: &Scripts,
+        now: Moment,
+    ) {
+        // A successor of the server is told of each release by itself.
+        if may_gather && link.talk.gathers() && link.memory().is_none() {
+            let to = self.to(id, at, What::Release);
+            link.talk.gather(scripts.extend, (&self.names, &self.owner), to, now);
+        } else {
+            self.ask(What::Release, (id, at), link, command, scripts, now);
+        }
+    }
+}
+
 impl Machine {
+    /// Whether a release of this lease only frees one lock, for which nobody is known to wait.
+    pub(super) fn may_gather(&self, id: LeaseId) -> bool {
+        let is_simple = |lease: &Lease| {
+            let is_plain = ptr::eq(lease.kind, &FENCED) || ptr::eq(lease.kind, &PLAIN);
+            let is_sought = self.lines.is_known_as_sought(&lease.names);
+            is_plain && !is_sought && lease.bounded.is_none() && lease.entry.is_none()
+        };
+        !self.is_by_slots() && self.leases.get(id).is_some_and(is_simple)
+    }
+
     /// Begins a round: all servers that serve are asked.
     pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
         #[cfg(any(test, feature = "_kinds"))]

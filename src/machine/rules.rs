@@ -33,6 +33,16 @@ pub(super) fn goes_again(may_serve: bool) -> bool {
     may_serve
 }
 
+/// Whether releases go out together: with so many commands under way, the server's time counts and no round trip does.
+pub(super) fn gathers(in_flight: usize) -> bool {
+    in_flight >= 16
+}
+
+/// Whether a release among others freed its lock.
+pub(super) fn is_freed(is_so: bool) -> bool {
+    is_so
+}
+
 /// Whether a lock is granted, as the reign of its server stands.
 #[cfg(any(test, feature = "grace"))]
 pub(super) fn is_granted(grants: bool) -> bool {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use leasehold_resp::Frame;
 
-use super::answer::Answer;
+use super::answer::{Answer, Place};
 use super::command::Form;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
@@ -24,6 +24,7 @@ use super::ids::LeaseId;
 use super::kind::FENCED;
 use super::lease::{Has, Phase};
 use super::link::State;
+use super::rules;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
@@ -210,12 +211,43 @@ impl Machine {
             }
             (To::Call(id), reply) => _ = self.tell_callers(Happening::Replied(id, reply), now),
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
+            (To::Released(count), reply) => self.released(server, count.into(), reply, now),
             (To::Lease { id, at, round, what }, reply) => {
                 // Even if the round or its lease is over, because a quorum was faster.
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
                 self.lease_answered(server, (id, at.into()), (round, what), reply, now);
+            }
+        }
+    }
+
+    /// Takes the reply to releases in one command. What that has not freed gets a release of its own, which can hand it on.
+    fn released(&mut self, server: usize, count: usize, reply: Option<&Reply>, now: Moment) {
+        let Some(reply) = reply else { return };
+        let error = reply.frame.error().map(|text| Code::of_bytes(text));
+        let talk = &mut self.links[server].talk;
+        match error {
+            Some(Code::NoScript) => {
+                let text = self.settings.scripts.extend.text.as_bytes();
+                talk.write(&[b"SCRIPT", b"LOAD", text], Place::Any, To::Nobody, now);
+            }
+            Some(code) => talk.may_gather &= code == Code::Later,
+            None => {}
+        }
+        for place in 0..count {
+            let to = self.links[server].talk.released.pop_front();
+            let Some(To::Lease { id, at, round, what }) = to else { return };
+            let answer = Answer::of_extend(reply.frame.value(), place, count);
+            if error.is_none() && answer.is_none() {
+                self.is_nonsense(server);
+            }
+            if rules::is_freed(matches!(answer, Some(Answer::Granted(_)))) {
+                let answer = Answer::Granted(None);
+                self.tell_callers(Happening::Answered(id), now);
+                self.came_to(server, (id, at.into()), (round, what), (Some(reply), answer), now);
+            } else {
+                self.repeat((id, at.into()), round, what, now);
             }
         }
     }

@@ -39,6 +39,7 @@ pub(crate) enum Mutant {
     PushMatchedAsReply,
     LateReplyToTheNext,
     RefusedReleaseForgotten,
+    GatheredCountsAsFreed,
     AnAnswerSettlesEveryRelease,
     LimitOnlyBetweenTries,
     ExtensionKeepsALaterEnd,

@@ -17,7 +17,7 @@ const TWO_HOLDERS: &[&str] = &["two holders", "writer beside another", "too many
 
 /// Each bug; the checks that have to notice it, because others do not count; and the seed in which one noticed it
 /// last, which is tried first.
-const KNOWN: [(Mutant, &[&str], u64); 61] = [
+const KNOWN: [(Mutant, &[&str], u64); 62] = [
     (Mutant::ValidityFromTheReply, &["deadline"], 0),
     (Mutant::NoDrift, &["deadline"], 0),
     (Mutant::OwnerReused, &["owner reused"], 0),
@@ -38,6 +38,7 @@ const KNOWN: [(Mutant, &[&str], u64); 61] = [
     (Mutant::PushMatchedAsReply, &["hung up for nothing"], 46),
     (Mutant::LateReplyToTheNext, FALSE_GRANT, 0),
     (Mutant::RefusedReleaseForgotten, &["never given back"], 3),
+    (Mutant::GatheredCountsAsFreed, &["never given back"], 0),
     (Mutant::AnAnswerSettlesEveryRelease, &["left late"], 3),
     (Mutant::LimitOnlyBetweenTries, &["limit"], 0),
     (Mutant::ExtensionKeepsALaterEnd, &["extension left it longer"], 0),

@@ -399,3 +399,44 @@ fn a_release_is_late_after_its_timeout_also_where_a_connection_comes_meanwhile()
     bench.pass(Duration::from_millis(500));
     assert_eq!(bench.machine.poll_release(id, &context()), Poll::Ready(End::Unconfirmed));
 }
+
+/// With many commands under way, releases go out in one command. What that does not free, because processes wait for the lock,
+/// gets a release of its own; and so does each if the command is refused.
+#[test]
+fn releases_go_out_together_where_much_is_under_way() {
+    for (reply, more) in [("", 1), ("CROSSSLOT Keys in request don't hash to the same slot", 3)] {
+        let mut bench = Bench::connected(1);
+        let scripts = bench.machine.settings().scripts;
+        let names: [&[u8]; 3] = [b"a", b"b", b"c"];
+        let ids = names.map(|name| acquire(&mut bench, name));
+        bench.answer(0, |command| vec![stamp(command)]);
+        // Two that are not answered yet.
+        let others = [acquire(&mut bench, b"d"), acquire(&mut bench, b"e")];
+        let asked = bench.said(0);
+        ids.iter().for_each(|id| bench.machine.release(*id, bench.now));
+        let together = bench.said(0);
+        let [command] = &together[..] else { panic!("{together:?}") };
+        assert_eq!((&command[1], &command[2][..]), (&scripts.extend.digest.into(), &b"3"[..]));
+        for command in asked {
+            bench.reply(0, &stamp(&command));
+        }
+        let last = command.last().unwrap().clone();
+        let freed = [Frame::Bulk(last), Frame::Integer(1), Frame::Integer(0), Frame::Integer(1)];
+        let freed = if reply.is_empty() { Frame::Array(freed.into()) } else { error(reply) };
+        bench.reply(0, &freed);
+        let mut sent = 0;
+        bench.answer(0, |command| {
+            sent += usize::from(command[1] == scripts.release.digest);
+            vec![stamp(command)]
+        });
+        assert_eq!(sent, more, "{reply}");
+        for id in ids {
+            assert_eq!(bench.machine.poll_release(id, &context()), Poll::Ready(End::Released));
+            bench.machine.forget(id, bench.now);
+        }
+        // Where such a command can be refused again, none goes out.
+        others.iter().for_each(|id| _ = bench.machine.forget(*id, bench.now));
+        let said = bench.said(0);
+        assert_eq!(said[0][1] == scripts.extend.digest, false);
+    }
+}
