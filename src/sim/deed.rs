@@ -68,6 +68,11 @@ impl<'a> Deed<'a> {
         }
     }
 
+    /// Whether it only frees the lock at this index, if nobody waits for it.
+    pub(super) fn only_frees(&self, index: usize) -> bool {
+        self.what == What::Extend && !self.is_shared && self.argv[2 * index + 1] == "0"
+    }
+
     /// Whether the released lock goes to the next waiter. A release that names only the lock frees it.
     pub(super) fn hands_on(&self) -> bool {
         let is_it = self.what == What::Release && !self.counters.is_empty();

@@ -225,7 +225,7 @@ pub(crate) fn run(
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
         }
-        if deed.what == What::Release {
+        if deed.what == What::Release || deed.only_frees(index) {
             history.note_release(number, client, owner, stamp.at);
         }
         if matches!(deed.what, What::Acquire | What::Wait) && !deed.is_shared {
@@ -276,6 +276,12 @@ pub(crate) fn run(
                 }
             }
             What::Draw => {}
+            What::Extend if deed.only_frees(index) => {
+                history.questions.note_release(held.clone(), stamp.at);
+                if is_kept(&reply, index) {
+                    history.questions.note_freed(held, number);
+                }
+            }
             What::Extend
                 if !deed.is_shared
                     && history.questions.is_rest(&held, &deed.argv[2 * index + 1], stamp.at) =>

@@ -178,3 +178,38 @@ async fn releases_that_are_many_go_out_behind_the_last_handle() {
         eventually("all are free", || server.cli_text(&command) == "0").await;
     }
 }
+
+/// Where much is under way. A lock for which another process waits goes on to that one, also where the server has forgotten the
+/// scripts.
+#[tokio::test]
+async fn releases_of_many_locks_go_out_together() {
+    let server = RedisServer::start();
+    let (locker, other) =
+        (locker_at(server.url(), STUCK).await, locker_at(server.url(), STUCK).await);
+    // Redis 5 has neither users nor pushes.
+    let polls = server.cli(&["ACL", "WHOAMI"]).error().is_some();
+    for is_flushed in [false, true] {
+        let mut guards = Vec::new();
+        for number in 0..100 {
+            guards.push(locker.lock(format!("n{number}")).unfenced().await.unwrap());
+        }
+        let waiting = tokio::spawn(other.lock("n77").into_future());
+        let is_queued = || polls || exists(&server, "{n77}:queue");
+        eventually("it waits", || other.stats().waiting == 1 && is_queued()).await;
+        if is_flushed {
+            server.cli(&["SCRIPT", "FLUSH"]);
+        }
+        server.cli(&["CONFIG", "RESETSTAT"]);
+        drop(guards);
+        let next = soon("the next has it", waiting).await.unwrap().unwrap();
+        let names: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
+        let mut words = vec!["EXISTS"];
+        words.extend(names.iter().map(String::as_str));
+        eventually("the others are free", || server.cli(&words) == Frame::Integer(1)).await;
+        let stats = server.cli_text(&["INFO", "commandstats"]);
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        let calls: u32 = calls.unwrap().split(',').next().unwrap().parse().unwrap();
+        assert!(is_flushed || calls < 50, "{stats}");
+        next.release().await.unwrap();
+    }
+}
