@@ -120,8 +120,9 @@ impl Machine {
             relay: Relay::default(),
             extending: Extending::Nothing,
             late_at: now,
+            judged: 0,
             extended: 0,
-            unextended: 0,
+            unread: None,
             #[cfg(any(test, feature = "replicas"))]
             counted: None,
             failed: 0,
