@@ -332,6 +332,7 @@ impl Machine {
         let is_silence = is_silence(lease.asked_at, self.settings.timeout, now);
         if let Some(setback) = lease.bid.setback().filter(|_| lease.bid.is_over(now) && !is_silence)
         {
+            lease.are_late();
             self.give_back_aside(id, now);
             return self.refuse(id, setback, true, now);
         }
