@@ -265,7 +265,7 @@ impl Error {
         if let Some(waited) = waited {
             write!(f, "could not be acquired within {:.1}", Units(waited))?;
         }
-        let shortfall = about.as_ref().and_then(|_| report.shortfall(waited.is_none()));
+        let shortfall = about.as_ref().and_then(|_| report.shortfall());
         let is_silent = report.servers().is_empty();
         let parts = [shortfall, (!is_silent).then(|| report.to_string())];
         let mut separator = if waited.is_some() { ": " } else { "" };

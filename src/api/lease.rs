@@ -201,9 +201,9 @@ impl Lease {
         self.check_runtime()?;
         let (id, driver) = (self.id, &self.locker.driver);
         let mut step = driver.holds().renew(id);
-        let round = driver.with(|machine, now| machine.extend(id, now));
+        let number = driver.with(|machine, now| machine.extend(id, now));
         let is_extended = wait_at(driver, id, |machine, place, context| {
-            machine.poll_extended(id, round, place, context)
+            machine.poll_extended(id, number, place, context)
         });
         let is_extended = is_extended.await;
         let loss = self.loss();

@@ -122,7 +122,7 @@ impl Driver {
         look(&self.shared.lock().machine)
     }
 
-    /// Parks the thread until `poll` is ready, or until this moment.
+    /// As [`park`].
     pub(super) fn wait<T>(
         &self,
         until: Option<Moment>,

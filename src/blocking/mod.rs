@@ -235,11 +235,11 @@ impl Guard {
     /// they refuse for good: in the last three cases the lease keeps its old end.
     pub fn extend(&self) -> Result<(), Error> {
         let id = self.id;
-        let round = self.driver().with(|machine, now| machine.extend(id, now));
+        let number = self.driver().with(|machine, now| machine.extend(id, now));
         let mut place = None;
         let extended = self
             .driver()
-            .wait(None, |machine, context| machine.poll_extended(id, round, &mut place, context));
+            .wait(None, |machine, context| machine.poll_extended(id, number, &mut place, context));
         if let Some(place) = place {
             self.driver().with(|machine, _| machine.waits_no_more(id, place));
         }

@@ -4,9 +4,6 @@
 //! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
 //! writes its own; with more, the task does, so that one write carries many. That task reads all links and has the one timer.
 //! Dials with their handshakes, and calls of a provider of credentials, are tasks of their own.
-//!
-//! A handshake is a state machine of its own, which a dial drives and then hands over, because only a whole handshake
-//! shows which address of a name serves.
 
 mod aside;
 #[cfg(any(test, feature = "_calls"))]

@@ -29,14 +29,16 @@ use crate::net::limits::OF_LISTS;
 use crate::net::reason::Reason;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
-use crate::race::{next, race, timeout, timer};
+use crate::race::{First, next, race, timeout, timer};
 
 /// Longest time between two questions to the Sentinels if none announces a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The same if they cannot announce changes: a client must not notice a new master long after the others.
 const ASK_EVERY_MUTE: Duration = Duration::from_secs(1);
-/// Pause between two rounds of questions, with jitter, so that a fleet does not ask in step. It is the only pause
-/// while the master does not serve.
+/// Rounds that follow one another while the master does not serve, or something changes: by default Sentinels replace it
+/// within these 40 s. Each later one waits for a dial, an announcement, or [`ASK_EVERY_MUTE`].
+const ROUNDS_IN_HASTE: u32 = 256;
+/// Pause between two rounds of questions, with jitter, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
 /// Once one Sentinel has answered, the others are waited for no longer than this.
@@ -151,33 +153,37 @@ impl Watch {
 
     /// Asks which server is the master when notified, or after the longest interval, while the driver lives.
     async fn follow(mut self, driver: Weak<Shared>) {
+        let (mut is_changing, mut rounds) = (false, 0);
         loop {
             timer(ASK_GAP.delay(0, clock::random_bits())).await;
             let Some(serves) = driver.upgrade().map(|it| it.look(|machine| machine.serves(0)))
             else {
                 return;
             };
-            if serves {
-                self.rest().await;
+            rounds = if serves && !is_changing { 0 } else { rounds + 1 };
+            if self.rest(rounds).await {
+                rounds = 0;
             }
             let found = self.ask().await;
             let Some(driver) = driver.upgrade() else { return };
-            match found {
-                Ok(Finding::Found(successor)) => self.go_over(&driver, &successor),
-                Ok(Finding::Changing) => self.service.wanted.notify_one(),
-                // With no answer the master stays the same.
-                Ok(Finding::Unchanged) | Err(_) => {}
+            is_changing = matches!(found, Ok(Finding::Changing));
+            if let Ok(Finding::Found(successor)) = found {
+                self.go_over(&driver, &successor);
             }
         }
     }
 
-    /// Waits until a change is possible.
-    async fn rest(&mut self) {
+    /// Waits until a change is possible; returns whether it is announced.
+    async fn rest(&mut self, rounds: u32) -> bool {
         let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
-        let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
+        let every = match rounds {
+            0 if !is_mute => ASK_EVERY,
+            1..=ROUNDS_IN_HASTE => Duration::ZERO,
+            _ => ASK_EVERY_MUTE,
+        };
         let mut hearing: Vec<_> = self.sentinels.iter_mut().map(Sentinel::hear).collect();
         let (rung, heard) = (pin!(self.service.wanted.notified()), next(&mut hearing));
-        let _ = timeout(every, race(rung, heard)).await;
+        matches!(timeout(every, race(rung, heard)).await, Ok(First::Other(_)))
     }
 
     fn endpoint(&self, server: usize) -> Endpoint {
@@ -323,3 +329,6 @@ impl Way {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

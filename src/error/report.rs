@@ -44,7 +44,7 @@ pub enum Vote {
     NotOwned,
     /// The server has accepted a fencing token as large as the proposed one, or larger.
     Stale,
-    /// The server had not answered when the others had decided.
+    /// The others had decided before the server answered, or was asked.
     Pending,
     /// The server gave no usable answer.
     #[non_exhaustive]
@@ -191,26 +191,19 @@ impl Report {
         })
     }
 
-    /// What the answers of several servers lack for a quorum, in words; none for a single server. If others have decided, a
-    /// server without an answer can still vote.
-    pub(crate) fn shortfall(&self, is_decided: bool) -> Option<String> {
+    /// What the answers of several servers lack for a quorum, in words; none for a single server.
+    pub(crate) fn shortfall(&self) -> Option<String> {
         let all = self.servers.len();
-        let refused = |server: &ServerReport| match &server.vote {
+        let can_vote = |server: &ServerReport| match &server.vote {
             Vote::Failed { kind, .. } => {
                 !matches!(kind, FailureKind::Unavailable | FailureKind::Unknown)
             }
-            Vote::Pending => is_decided,
+            Vote::Pending => true,
             _ => false,
         };
-        let is_refused = self.servers.iter().any(refused);
-        let gave_none = |server: &&ServerReport| match server.vote {
-            // The server may still vote.
-            Vote::Pending => !is_refused,
-            Vote::Failed { .. } => true,
-            _ => false,
-        };
+        let gave_none = |server: &&ServerReport| matches!(server.vote, Vote::Failed { .. });
         let votes = all - self.servers.iter().filter(gave_none).count();
-        let did = if is_refused { "can vote" } else { "answered" };
+        let did = if self.servers.iter().any(can_vote) { "can vote" } else { "answered" };
         match (all, votes) {
             (0 | 1, _) => None,
             (_, 0) => Some(format!("none of {all} servers {did}")),
@@ -272,7 +265,7 @@ impl fmt::Display for Vote {
             Self::Queued { waiting } => write!(f, "free, but waiters come first ({waiting})"),
             Self::NotOwned => f.write_str("no longer held by this lease"),
             Self::Stale => f.write_str("has accepted a larger fencing token"),
-            Self::Pending => f.write_str("no answer yet"),
+            Self::Pending => f.write_str("not waited for"),
             Self::Failed { reason, .. } => f.write_str(reason),
         }
     }

@@ -120,8 +120,9 @@ impl Machine {
             relay: Relay::default(),
             extending: Extending::Nothing,
             late_at: now,
+            judged: 0,
             extended: 0,
-            unextended: 0,
+            unread: None,
             #[cfg(any(test, feature = "replicas"))]
             counted: None,
             failed: 0,
@@ -331,6 +332,7 @@ impl Machine {
         let is_silence = is_silence(lease.asked_at, self.settings.timeout, now);
         if let Some(setback) = lease.bid.setback().filter(|_| lease.bid.is_over(now) && !is_silence)
         {
+            lease.are_late();
             self.give_back_aside(id, now);
             return self.refuse(id, setback, true, now);
         }
@@ -363,7 +365,7 @@ impl Machine {
                 return;
             }
             #[cfg(any(test, feature = "_kinds"))]
-            if denied == 0 && !lease.bid.is_over(now) {
+            if lease.asks_others() && !lease.bid.is_over(now) {
                 return self.go_on_asking(id, now);
             }
             verdict = Verdict::Lost;
@@ -455,12 +457,12 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         let quorum = lease.quorum(settings.quorum);
         let is_read = lease.asks_as().is_fenced || !lease.kind.means().read_the_lock;
-        let Votes { asked, failed, watched, .. } = lease.votes;
+        let watched = lease.votes.watched;
         let is_held =
             |(at, kept): &&(usize, Kept)| watched & 1 << at != 0 && matches!(kept, Kept::Held(..));
         let told = lease.said.iter().filter(is_held).count();
         // No server tells that a quorum of the others may grant.
-        let others = ((asked | failed).count_ones() as usize).saturating_sub(told);
+        let others = (lease.votes.put().count_ones() as usize).saturating_sub(told);
         let is_told = told != 0 && quorum.verdict(others, 0) != Verdict::Won;
         // A request that did not stand in line yet has not been told of this process's own changes.
         let is_watched = is_read && is_told && lines.has_ask(&lease.names, id);

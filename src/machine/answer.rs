@@ -152,6 +152,9 @@ pub(crate) enum Kept {
     Unexpected,
 }
 
+/// Each with the index of its server.
+pub(super) type Answers = Vec<(usize, Kept)>;
+
 impl Kept {
     /// Whether a repetition would get the same answer.
     pub(super) fn is_denial(&self) -> bool {

@@ -1,5 +1,4 @@
-//! The waiters behind the first in a lock's line within this process: the first asks the servers; the others are called when
-//! it is their turn, or told what the first knows.
+//! The waiters behind the first in a line: they are called when it is their turn, or told what the first knows.
 
 use std::time::Duration;
 

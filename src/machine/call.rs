@@ -1,8 +1,7 @@
 //! Calls without a lease: a command to one server, whose reply the caller decodes.
 //!
 //! A call that only reads may be *watched*: after its reply it stays until its caller forgets it, and the caller is told when
-//! its key changes. A server tells of changes by other connections. It does not tell of those by this machine's own
-//! connection, which the machine knows from their replies.
+//! its key changes: by a push, or by the reply to another command of this machine.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

@@ -91,8 +91,12 @@ impl Machine {
             }
             _ => {}
         }
+        let is_over = counted.open == 0;
         if let (None, Some(reply)) = (count, reply) {
             self.keep_refusal(id, at, round, &reply.frame);
+        }
+        if let Some(lease) = self.leases.get_mut(id).filter(|it| is_over && it.round == round) {
+            lease.keeps_answers();
         }
         self.wake(id);
     }

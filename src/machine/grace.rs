@@ -1,6 +1,6 @@
-//! The grace after a failover, if the settings have one: [`crate::policy::Reign`] has the rules. A server's *reign* is the
-//! time since it became the primary. This file keeps what a link knows of its server's reign, and decides by that which
-//! commands are sent, and which replies are believed.
+//! The grace after a failover, if the settings have one: [`crate::policy::Reign`] has the rules. By what a link knows of its
+//! server's *reign*, the time since it became the primary, this file decides which commands are sent, and which replies are
+//! believed.
 //!
 //! A server is asked for its reign (`scripts/reign.lua`) first on a new connection, and again before new requests once the
 //! answer has lapsed. With a single server this is a write of its own: a lock's request in the same write might take the

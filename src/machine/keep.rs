@@ -64,9 +64,8 @@ impl Machine {
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
         for &id in batch {
             // After a push, a holder that waits for an extension waits for this renewal instead.
-            let awaits = |it: &&Lease| it.extending.is_holders() && now < it.late_at;
-            let awaited = self.leases.get(id).filter(awaits).map(|lease| lease.extending);
-            let what = awaited.unwrap_or_else(|| {
+            let under_way = self.leases.get(id).map(|lease| lease.extending);
+            let what = under_way.filter(|it| it.is_holders()).unwrap_or_else(|| {
                 self.is_overtaken(id, now);
                 // The answers to the former extension are late.
                 self.has_failed(id);
@@ -330,8 +329,11 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
         if what != Extending::Nothing {
-            lease.unextended = lease.round;
             lease.are_late();
+            lease.judged += 1;
+            if what.is_holders() {
+                lease.keeps_answers();
+            }
             self.wake(id);
         }
         if what == Extending::Renewal {
@@ -344,7 +346,8 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let (asked_at, ttl) = (lease.asked_at, lease.term.ttl());
         let until = lease.cut(lease.term.deadline(asked_at));
-        (lease.failed, lease.extended) = (0, lease.round);
+        lease.judged += 1;
+        (lease.failed, lease.extended) = (0, lease.judged);
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
         let is_renewed = lease.is_renewed && !lease.is_at_its_last(until);
         let next = if is_renewed { renew_at(asked_at, ttl) } else { until };
@@ -442,18 +445,20 @@ impl Machine {
         Some(end)
     }
 
-    /// Extends it for its holder; [`Machine::poll_extended`] has the result of the returned round. If an extension is under
+    /// Extends it for its holder; [`Machine::poll_extended`] has the result by the returned number. If an extension is under
     /// way, that is the one after it: otherwise holders that ask faster than servers answer would never get an answer.
     pub(crate) fn extend(&mut self, id: LeaseId, now: Moment) -> u32 {
-        let is_open = |lease: &&mut Lease| lease.extending.is_holders() && now < lease.late_at;
-        if let Some(lease) = self.leases.get_mut(id).filter(is_open) {
+        let Some(lease) = self.leases.get_mut(id) else { return 0 };
+        let next = lease.judged + 1;
+        if lease.extending.is_holders() {
             lease.extending = Extending::HolderAgain;
-            return lease.round + 1;
+            return next + 1;
         }
-        self.extend_now(id, now)
+        self.extend_now(id, now);
+        next
     }
 
-    /// As above, whatever is under way.
+    /// As above, whatever is under way; returns the round.
     pub(super) fn extend_now(&mut self, id: LeaseId, now: Moment) -> u32 {
         self.happens(id, LeaseEvent::Passed, now);
         let late_at = now.after(self.settings.timeout);
@@ -467,25 +472,22 @@ impl Machine {
         self.leases.get(id).map_or(0, |lease| lease.round)
     }
 
-    /// Whether a quorum has extended it in this round, or in a later one.
+    /// Whether a quorum has extended it by the extension with this number, or by a later one.
     pub(crate) fn poll_extended(
         &mut self,
         id: LeaseId,
-        round: u32,
+        number: u32,
         place: &mut Option<usize>,
         context: &Context<'_>,
     ) -> Poll<bool> {
         let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) else {
             return Poll::Ready(false);
         };
-        if lease.extended >= round {
-            Poll::Ready(true)
-        } else if lease.unextended >= round || !lease.extending.is_holders() {
-            Poll::Ready(false)
-        } else {
-            self.wait_at(id, place, false, context.waker());
-            Poll::Pending
+        if lease.judged >= number {
+            return Poll::Ready(lease.extended >= number);
         }
+        self.wait_at(id, place, false, context.waker());
+        Poll::Pending
     }
 
     /// Why it is lost, if it is. Once told, a loss stays.

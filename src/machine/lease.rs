@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
-use super::answer::Kept;
+use super::answer::Answers;
 use super::command::{Command, Scripts};
 use super::ids::{LeaseId, Owner};
 use super::kind::{FENCED, Kind, Question};
@@ -244,9 +244,11 @@ pub(super) struct Lease {
     pub(super) extending: Extending,
     /// When the holder is told that an extension or a release failed.
     pub(super) late_at: Moment,
-    /// The last round that extended it, and the last one that did not.
+    /// The number of the last extension that is over, and of the last one that has not failed.
+    pub(super) judged: u32,
     pub(super) extended: u32,
-    pub(super) unextended: u32,
+    /// The answers to the holder's last command that failed, and when it was sent: whatever is asked since.
+    pub(super) unread: Option<Box<(Votes, Answers, Moment)>>,
     /// How many replicas have it, if its holder has asked.
     #[cfg(any(test, feature = "replicas"))]
     pub(super) counted: Option<Box<Counted>>,
@@ -259,7 +261,7 @@ pub(super) struct Lease {
     /// Of a request or a release: one call at a time.
     pub(super) waker: Option<Waker>,
     /// The servers' answers to the last command, other than grants.
-    pub(super) said: Vec<(usize, Kept)>,
+    pub(super) said: Answers,
     /// The result of a release.
     pub(super) end: Option<End>,
     /// Callers that wait while it is held, each at its own index: true for the loss, false for an answer.
@@ -284,11 +286,10 @@ impl Lease {
     pub(super) fn can_pass_to(&self, next: &Self) -> bool {
         let is_ready = matches!(next.phase, Phase::InLine | Phase::Resting { .. } | Phase::Queued);
         let is_alike = std::ptr::eq(self.kind, next.kind) && self.term == next.term;
-        let is_alike = is_alike && self.words == next.words;
         // If the lease is passed on, the entry in the queue is left.
         let is_clear = next.entry.is_some() || !next.is_exposed();
         let is_alike = is_alike && self.bounded.is_none() && next.bounded.is_none();
-        let is_alike = is_alike && self.is_renewed && next.is_renewed;
+        let is_alike = is_alike && self.words == next.words && self.is_renewed && next.is_renewed;
         is_ready && is_alike && self.owner.says(&next.owner) && is_clear
     }
 
@@ -397,8 +398,7 @@ impl Lease {
     /// How long this round waits for missing answers that the others can do without.
     pub(super) fn patience_ends(&self) -> Moment {
         let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
-        let slowest = round_trips.max().unwrap_or_default();
-        self.asked_at.after(patience(slowest))
+        self.asked_at.after(patience(round_trips.max().unwrap_or_default()))
     }
 
     /// At the limit of a wait: whether the only server has left a command unanswered for half of a timeout, and said nothing

@@ -81,6 +81,17 @@ impl Lease {
         self.said.push((at, kept));
     }
 
+    fn answers(&self) -> (Votes, &[(usize, Kept)], Moment) {
+        match &self.unread {
+            Some(unread) if self.is_held() => (unread.0, &unread.1, unread.2),
+            _ => (self.votes, &self.said, self.asked_at),
+        }
+    }
+
+    pub(super) fn keeps_answers(&mut self) {
+        self.unread = Some(Box::new((self.votes, self.said.clone(), self.asked_at)));
+    }
+
     /// Whether it was granted, and its last command is the release.
     fn is_given_back(&self) -> bool {
         let is_over = self.state().is_some_and(|state| !state.is_held());
@@ -235,8 +246,9 @@ impl Machine {
     }
 
     fn said<'a>(&'a self, lease: &'a Lease, at: usize, now: Moment) -> Said<'a> {
-        let (bit, votes, link) = (1 << at, lease.votes, &self.links[lease.link(at)]);
-        let kept = lease.said.iter().find(|(it, _)| *it == at).map(|(_, kept)| kept);
+        let (bit, link) = (1 << at, &self.links[lease.link(at)]);
+        let (votes, said, asked_at) = lease.answers();
+        let kept = said.iter().find(|(it, _)| *it == at).map(|(_, kept)| kept);
         let is_of_others = match kept {
             None => votes.denied & bit != 0,
             Some(kept) => matches!(kept, Kept::Held(..) | Kept::Taken | Kept::Queued(_)),
@@ -262,7 +274,7 @@ impl Machine {
                 // A release has a limit of its own; the time of its request is not kept.
                 let within = match lease.is_given_back() {
                     true => timeout.saturating_sub(lease.late_at.since(now)),
-                    false => now.since(lease.asked_at),
+                    false => now.since(asked_at),
                 };
                 let greeting =
                     if within >= timeout { link.talk.greeted_in } else { Duration::ZERO };
@@ -282,7 +294,7 @@ impl Machine {
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
                 // It has waited behind earlier bytes.
-                None if lease.is_alone() => Said::Late(now.since(lease.asked_at), Duration::ZERO),
+                None if lease.is_alone() => Said::Late(now.since(asked_at), Duration::ZERO),
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),
                 _ => Said::Unreached(link.fault.as_ref()),
             },

@@ -2,7 +2,8 @@
 //!
 //! For a whole lock all are asked at once. For a share one server is asked first, the one with the queue, which alone
 //! knows the waiters: if all were asked at once, new shares would overtake a waiter for the whole lock again and
-//! again. If that server does not serve, the next takes its place: order is lost then, and exclusion is not.
+//! again. If that server does not serve, or may alone have a key, the next takes its place: order is lost then, and exclusion
+//! is not.
 //!
 //! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
 //! whole timeout. Held leases are renewed and released there anyway.
@@ -182,6 +183,18 @@ impl Machine {
             lease.votes.later &= next.map_or(0, |next| !(1 << next));
         }
         self.put(id, now);
+    }
+}
+
+#[cfg(any(test, feature = "_kinds"))]
+impl super::lease::Lease {
+    /// Whether another is asked after those that did not grant: not where others wait, or the request may wait itself.
+    pub(super) fn asks_others(&self) -> bool {
+        let denied = self.votes.denied;
+        let waits = self.waits() && self.bid.setback().is_none();
+        let mut said = self.said.iter().filter(|(at, _)| denied & 1 << at != 0);
+        denied == 0
+            || !waits && !said.any(|(_, kept)| matches!(kept, super::answer::Kept::Queued(_)))
     }
 }
 

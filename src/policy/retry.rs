@@ -137,7 +137,7 @@ impl Retry {
         self.attempts.is_some_and(|attempts| tried >= attempts)
     }
 
-    /// The delay after the `failed`th failure (the first is 0), given 64 random bits.
+    /// As [`Backoff::delay`].
     #[inline(never)]
     pub(crate) fn delay(self, failed: u32, random: u64) -> Duration {
         self.spread(self.whole(failed), random)

@@ -135,7 +135,7 @@ async fn a_report_has_each_server_in_order_with_its_vote_and_time() {
                 assert!(report.to_string().contains(&line), "{report}");
             }
             (Vote::Pending, None) => {
-                let line = format!("{}: no answer yet", server.server);
+                let line = format!("{}: not waited for", server.server);
                 assert!(report.to_string().contains(&line), "{report}");
             }
             _ => panic!("{report}"),

@@ -56,6 +56,24 @@ async fn until_first_is_asked(fleet: &Fleet, locker: &Locker) {
     soon("it is asked again", asked).await;
 }
 
+/// One server decides at once where all have to grant, and the request waits for it alone.
+#[tokio::test]
+async fn of_servers_that_all_have_to_grant_only_the_dead_one_is_to_blame() {
+    let mut fleet = Fleet::start(3);
+    let locker = builder(fleet.urls()).quorum(3).connect().await.unwrap();
+    take_and_release(&locker, "warm").await;
+    fleet[1].kill();
+    for limit in [0, 1, 20, 100] {
+        let request = locker.lock("a").wait_at_most(Duration::from_millis(limit));
+        let error = soon("it fails", request.into_future()).await.map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("only 2 of 3 servers"), "{error}");
+        for live in [0, 2] {
+            let vote = &error.report().servers()[live].vote;
+            assert!(matches!(vote, Vote::Granted | Vote::Pending), "{error}");
+        }
+    }
+}
+
 fn is_kept_by_restart_quarantine(vote: &Vote) -> bool {
     matches!(vote, Vote::Failed { kind: FailureKind::RestartQuarantine, .. })
 }

@@ -3,6 +3,7 @@ use std::task::Waker;
 use bytes::Bytes;
 
 use super::super::Fault;
+use super::super::report::Said;
 use super::super::tests::{Bench, acquire, bulk, error, stamp, text};
 use super::*;
 
@@ -61,11 +62,34 @@ fn replicas_are_counted_behind_an_extension_for_one_caller_at_a_time() {
 
 #[test]
 fn what_a_server_counts_that_did_not_extend_the_lease_counts_for_nothing() {
+    for refusal in ["NOSCRIPT No matching script. Please use EVAL.", "LOADING of a test"] {
+        let (mut bench, [one, _]) = held();
+        let round = count(&mut bench, one).unwrap();
+        let [_, _, seal] = said(&mut bench);
+        bench.reply(0, &error(refusal));
+        bench.reply(0, &Frame::Integer(2));
+        bench.reply(0, &bulk(&seal[1]));
+        assert_eq!(counted(&mut bench, one, round), Poll::Ready(None));
+        let said = bench.machine.report(one, bench.now).next().unwrap().said;
+        assert!(matches!(said, Said::Refused(b"LOADING of a test")) || refusal.starts_with("NO"));
+    }
+}
+
+/// Of an extension that failed before, and of one that has begun since.
+#[test]
+fn a_count_that_comes_to_nothing_is_reported_with_its_own_answers() {
     let (mut bench, [one, _]) = held();
+    bench.machine.extend(one, bench.now);
+    bench.answer(0, |command| {
+        vec![if command[0] == "ECHO" { bulk(&command[1]) } else { error("LOADING of a test") }]
+    });
     let round = count(&mut bench, one).unwrap();
-    let [_, _, seal] = said(&mut bench);
-    bench.reply(0, &error("NOSCRIPT No matching script. Please use EVAL."));
-    bench.reply(0, &Frame::Integer(2));
+    let [extend, _, seal] = said(&mut bench);
+    bench.reply(0, &stamp(&extend));
+    bench.reply(0, &error("NOPERM of a test"));
     bench.reply(0, &bulk(&seal[1]));
+    bench.machine.extend(one, bench.now);
     assert_eq!(counted(&mut bench, one, round), Poll::Ready(None));
+    let said: Vec<_> = bench.machine.report(one, bench.now).map(|server| server.said).collect();
+    assert!(matches!(said[..], [Said::Refused(b"NOPERM of a test")]));
 }

@@ -335,3 +335,53 @@ fn a_server_that_has_lost_the_lease_is_reported_so_and_not_as_one_where_another_
         assert!(matches!(first.said, Said::Kept(Kept::NotOwned)), "{is_released}");
     }
 }
+
+/// By another caller, or because a server is back: the next round begins with no answers.
+#[test]
+fn an_extension_that_failed_is_reported_with_its_own_answers_whatever_is_asked_since() {
+    for is_asked_again in [true, false] {
+        let mut bench = Bench::new(3, settings(3));
+        (0..3).for_each(|server| connect_to(&mut bench, server));
+        let id = acquire(&mut bench, b"a");
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        let first = bench.machine.extend(id, bench.now);
+        let second = is_asked_again.then(|| bench.machine.extend(id, bench.now));
+        bench.answer(0, |command| vec![stamp(command)]);
+        bench.said(1);
+        bench.answer(2, |command| {
+            let is_script = command[0] == "EVALSHA";
+            vec![if is_script { error("NOPERM no") } else { greeting(command, "") }]
+        });
+        bench.close(2);
+        bench.pass(settings(3).timeout);
+        if !is_asked_again {
+            bench.said(0);
+            connect_to(&mut bench, 2);
+            bench.pass(Duration::ZERO);
+        }
+        assert_eq!(bench.said(0).len(), 1, "it is asked once more");
+        assert_eq!(polled(&mut bench, id, first), Poll::Ready(false));
+        assert!(second.is_none_or(|second| polled(&mut bench, id, second).is_pending()));
+        let said: Vec<_> = bench.machine.report(id, bench.now).map(|server| server.said).collect();
+        assert!(matches!(said[..], [Said::Granted, Said::Late(..), Said::Refused(_)]));
+    }
+}
+
+/// Otherwise the second would be told that it has failed before its server has had time to answer, and the first only when
+/// the second is.
+#[test]
+fn each_of_two_extensions_has_its_own_time() {
+    let (mut bench, id) = holds();
+    bench.machine.leases.get_mut(id).unwrap().is_renewed = false;
+    let first = bench.machine.extend(id, bench.now);
+    bench.pass(Duration::from_millis(400));
+    let second = bench.machine.extend(id, bench.now);
+    // A push has it looked for between.
+    bench.machine.batches.due.push(id);
+    bench.machine.renew_all(bench.now);
+    bench.now = bench.now.after(Duration::from_millis(100));
+    let third = bench.machine.extend(id, bench.now);
+    bench.pass(Duration::ZERO);
+    let told = [first, second, third].map(|number| polled(&mut bench, id, number));
+    assert_eq!(told, [Poll::Ready(false), Poll::Pending, Poll::Pending]);
+}

@@ -51,16 +51,38 @@ fn the_others_are_asked_once_the_first_has_granted() {
     assert_eq!(is_granted(&mut bench, id), Some(true));
 }
 
+/// The first refuses because of a key, or of waiters.
+fn refuse(bench: &mut Bench, is_held: bool) {
+    let question = asked(bench)[FIRST].pop().unwrap();
+    let held = vec![bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+    let said = if is_held { held } else { vec![bulk("queued"), Frame::Integer(1)] };
+    bench.reply(FIRST, &Frame::Array([stamp(&question)].into_iter().chain(said).collect()));
+}
+
 #[test]
-fn no_other_is_asked_where_the_first_refuses() {
+fn no_other_is_asked_where_others_wait_at_the_first() {
     let mut bench = Bench::connected(3);
     let id = request(&mut bench);
-    let question = asked(&mut bench)[FIRST].pop().unwrap();
-    let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
-    let items = [stamp(&question)].into_iter().chain(held);
-    bench.reply(FIRST, &Frame::Array(items.collect()));
+    refuse(&mut bench, false);
     assert_eq!(is_granted(&mut bench, id), Some(false));
     assert_eq!(counts(&asked(&mut bench)), [0; 3]);
+}
+
+/// Only it may have the key. A request that can wait in its queue is told of that there.
+#[test]
+fn another_is_asked_where_the_first_has_a_key_and_the_request_may_not_wait_there() {
+    let mut bench = Bench::connected(3);
+    let id = request(&mut bench);
+    refuse(&mut bench, true);
+    assert_eq!((counts(&asked(&mut bench)), is_granted(&mut bench, id)), ([0, 1, 0], None));
+    // It polls.
+    let mut bench = Bench::connected(3);
+    request_of(&SOME, &mut bench, b"a", Wait::Forever, Bounds::default());
+    refuse(&mut bench, true);
+    assert_eq!(counts(&asked(&mut bench)), [0; 3]);
+    bench.pass(Duration::from_millis(10));
+    refuse(&mut bench, true);
+    assert_eq!(counts(&asked(&mut bench)), [0, 1, 0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::inspect::LockState;
-use leasehold::{Builder, Error, ErrorKind, Guard, LockRequest, Locker};
+use leasehold::{Builder, Error, ErrorKind, Guard, LockRequest, Locker, Retry};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, binary, eventually, soon};
 
@@ -251,6 +251,25 @@ async fn a_lease_that_most_servers_have_lost_keeps_no_waiter_while_another_is_fr
         }
         joined(waiter).await.release().await.unwrap();
         server(1).cont();
+    }
+}
+
+/// For a lock all servers are asked at once, and for a share the leader is first. A request that does not enter the queue has
+/// no scout.
+#[tokio::test]
+async fn a_key_that_only_the_server_with_the_queue_has_keeps_no_reader() {
+    let fleet = Fleet::start(3);
+    let locker = locker(&fleet).await;
+    for (at, server) in fleet.iter().enumerate() {
+        let name = |kind| format!("{kind}{at}");
+        for kind in ["lock", "tried", "polled"] {
+            server.cli(&["SET", &name(kind), "of a dead owner"]);
+        }
+        let once = Duration::ZERO;
+        let counted = Retry::default().attempts(1_000_000);
+        drop(take(locker.lock(name("lock")).wait_at_most(once)).await);
+        drop(take(locker.read(name("tried")).wait_at_most(once)).await);
+        drop(take(locker.read(name("polled")).retry(counted)).await);
     }
 }
 
