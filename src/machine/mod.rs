@@ -15,9 +15,26 @@
 //! [`Machine::release`] and [`Machine::poll_release`], and at last [`Machine::forget`], which it may call at any
 //! time: whatever servers may have of the lease is then released.
 //!
-//! A lease is one slot, named by a [`LeaseId`]. A round is judged where its replies are read, and the caller is woken
-//! once, at the verdict. A link leads to one server, over one connection after the other. The head of each file says which
-//! part of either it has.
+//! # A lease
+//!
+//! A lease is one slot, named by a [`LeaseId`]. A round is judged where its replies are read,
+//! and the caller is woken once, at the verdict. Each file has one part of a lease's life: `acquire`
+//! (attempts), `round` (which servers are asked, when, and which are left out), `line` and `behind` (the waiters of this
+//! process for one lock), `waits` (waiting by an entry in a queue), `turn` (a lease that another replaces),
+//! `keep` (renewal, repair, loss), `count` (replicas that have the lease),
+//! `release` (releases: at once, repeated, and at the machine's end), `parting` (a lock that is left to another
+//! owner), `report` (the servers' answers to a request that failed), `steps` (a lock that is taken without a script).
+//! `call` has the calls of callers that hold no lease.
+//!
+//! # A link
+//!
+//! A link leads to one server, over one connection after the other. `link` has the state of the server, and why there is no
+//! connection ([`Machine::fault`]); `talk` the commands of one connection, and which reply answers which. `greeting` is
+//! the handshake, and what a server needs for a vote; `session` the state of a connection beside its commands;
+//! `login` the renewal of credentials; `moves` what a new server on the same link is told; `reign` since
+//! when a server is the primary; `grace` what is believed of a new primary; `command` the encoding of commands;
+//! `answer` the possible replies and their meaning; `told` what a server pushes; and
+//! `world` how all of that comes in.
 
 mod acquire;
 mod answer;
