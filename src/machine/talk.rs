@@ -466,7 +466,8 @@ impl Talk {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let code = Code::of_bytes(&text);
-        if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
+        let is_lacking = matches!(code, Code::Permission | Code::Unscripted);
+        if !to.is_awaited() && self.denied.is_none() && is_lacking {
             self.denied = Some((None, text.clone()));
         }
         // The other command proves as much, whatever the reply to this one.
