@@ -156,8 +156,8 @@ impl Kept {
     /// Whether a repetition would get the same answer.
     pub(super) fn is_denial(&self) -> bool {
         let Self::Refused(text) = self else { return false };
-        use Code::{Permission, Unscripted, Unsupported, WrongType};
-        matches!(Code::of_bytes(text), Permission | Unscripted | Unsupported | WrongType)
+        let code = Code::of_bytes(text);
+        matches!(code, Code::Permission | Code::Unscripted | Code::Unsupported | Code::WrongType)
     }
 
     #[inline(never)]

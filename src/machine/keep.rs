@@ -273,7 +273,7 @@ impl Machine {
         }
     }
 
-    /// A server serves again: extensions that it has failed, and that no quorum has granted yet, are sent again.
+    /// A server serves again: extensions that it has failed, and no quorum has granted, are sent again.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
         let is_open = |_: LeaseId, lease: &Lease| {
             let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;

@@ -466,9 +466,8 @@ impl Talk {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let code = Code::of_bytes(&text);
-        let is_lacking = matches!(code, Code::Permission | Code::Unscripted);
-        if !to.is_awaited() && self.denied.is_none() && is_lacking {
-            self.denied = Some((None, text.clone()));
+        if matches!(code, Code::Permission | Code::Unscripted) && !to.is_awaited() {
+            self.denied.get_or_insert((None, text.clone()));
         }
         // The other command proves as much, whatever the reply to this one.
         let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();
