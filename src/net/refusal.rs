@@ -50,12 +50,15 @@ impl ServerError {
             return self;
         }
         let lacking = if self.is_about_keys() {
-            let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
-            Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
+            let mut patterns = String::new();
+            for key in keys {
+                patterns += if patterns.is_empty() { "~" } else { " ~" };
+                patterns += &String::from_utf8_lossy(key);
+            }
+            Some(patterns).filter(|patterns| !patterns.is_empty())
         } else {
             let line = line_of(self.text(), script);
-            let name = line.and_then(|line| between(line, "call('", "'"));
-            name.map(|name| match self.code() {
+            line.and_then(|line| between(line, "call('", "'")).map(|name| match self.code() {
                 Code::Permission => format!("+{}", lower(name)),
                 _ => name.to_owned(),
             })
