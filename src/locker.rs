@@ -215,9 +215,8 @@ impl Locker {
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
     /// - a single server without an append-only file, whose restart may free held locks, unless the
     ///   [restart quarantine](crate::Builder::restart_quarantine) is on (if its user may call `INFO persistence`);
-    /// - a right that the user lacks for a command in the background: `INFO server` (without it
-    ///   a name that moves goes unnoticed), client tracking or a channel (without them waiters poll), a
-    ///   renewal, the release of a dropped guard;
+    /// - a right that the user lacks, or a command that no script may call, in the background: `INFO server` (a name
+    ///   that moves goes unnoticed), client tracking or a channel (waiters poll), a renewal, the release of a dropped guard;
     /// - a Sentinel that refuses the login: if each does, no successor of the master is found;
     /// - a connection that could not log in again before its credentials expire
     ///   ([`Builder::credentials`](crate::Builder::credentials)).

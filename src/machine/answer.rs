@@ -160,7 +160,7 @@ impl Kept {
     pub(super) fn is_denial(&self) -> bool {
         let Self::Refused(text) = self else { return false };
         let code = Code::of_bytes(text);
-        matches!(code, Code::Permission | Code::Unsupported | Code::WrongType)
+        matches!(code, Code::Permission | Code::Unscripted | Code::Unsupported | Code::WrongType)
     }
 
     #[inline(never)]

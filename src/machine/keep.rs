@@ -272,12 +272,12 @@ impl Machine {
         }
     }
 
-    /// A server serves again: extensions that it has failed, and that still wait for other servers, are sent to it again.
+    /// A server serves again: extensions that it has failed, and no quorum has granted, are sent again.
     pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
         let is_open = |_: LeaseId, lease: &Lease| {
             let has_failed = |at: usize| lease.votes.failed & 1 << at != 0;
-            let is_open = lease.is_held() && lease.extending != Extending::Nothing;
-            is_open && lease.is_renewed && lease.at_link(server).any(has_failed)
+            let is_open = lease.failed > 0 || lease.extending != Extending::Nothing;
+            lease.is_held() && is_open && lease.is_renewed && lease.at_link(server).any(has_failed)
         };
         for id in self.all(&is_open) {
             if let Some(lease) = self.leases.get_mut(id) {

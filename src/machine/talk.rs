@@ -523,8 +523,8 @@ impl Talk {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let code = Code::of_bytes(&text);
-        if !to.is_awaited() && self.denied.is_none() && code == Code::Permission {
-            self.denied = Some((None, text.clone()));
+        if matches!(code, Code::Permission | Code::Unscripted) && !to.is_awaited() {
+            self.denied.get_or_insert((None, text.clone()));
         }
         // The other command proves as much, whatever the reply to this one.
         let is_unknown = to.is_seal() && !self.seals_by_ping && code.may_be_unknown();

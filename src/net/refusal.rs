@@ -46,8 +46,7 @@ impl ServerError {
     /// The same error of a command with these keys, and with `script` if not empty: servers do not always name the
     /// command of a script, or the key, that the user may not use.
     pub fn about(self, script: &str, keys: &[&[u8]]) -> Self {
-        let code = self.code();
-        if !matches!(code, Code::Permission | Code::Unscripted) || self.0.lacking.is_some() {
+        if self.0.lacking.is_some() {
             return self;
         }
         let lacking = if self.is_about_keys() {
@@ -59,8 +58,7 @@ impl ServerError {
             Some(patterns).filter(|patterns| !patterns.is_empty())
         } else {
             let line = line_of(self.text(), script);
-            let name = line.and_then(|line| between(line, "call('", "'"));
-            name.map(|name| match code {
+            line.and_then(|line| between(line, "call('", "'")).map(|name| match self.code() {
                 Code::Permission => format!("+{}", lower(name)),
                 _ => name.to_owned(),
             })

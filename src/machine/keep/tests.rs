@@ -252,6 +252,18 @@ fn a_renewal_that_one_server_keeps_open_is_tried_again_with_the_one_that_is_back
     assert_eq!(bench.said(1)[0][0], "EVALSHA");
 }
 
+/// A server that is reached for moments would else be away at each try.
+#[test]
+fn a_renewal_that_has_failed_is_tried_again_once_its_server_is_back() {
+    let (mut bench, _) = holds();
+    bench.machine.disconnected(0, Fault::Closed, bench.now);
+    bench.pass(Duration::from_millis(3340));
+    bench.dial(0, Login::default());
+    bench.answer(0, |command| vec![greeting(command, "")]);
+    bench.pass(Duration::ZERO);
+    assert_eq!(bench.said(0)[0][0], "EVALSHA");
+}
+
 #[test]
 fn news_of_a_key_are_followed_also_where_a_late_answer_comes_behind_them() {
     let mut bench = Bench::connected(3);

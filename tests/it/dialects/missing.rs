@@ -315,6 +315,24 @@ async fn each_verb_that_a_user_may_not_do_names_the_right() {
     }
 }
 
+/// Nobody waits for a renewal, or for the release of a dropped guard; and to release once more is of no use.
+#[tokio::test]
+async fn what_no_script_may_call_in_the_background_is_a_warning_and_no_shutdown_waits_for_it() {
+    for (command, ttl) in [("DEL", LONG), ("PEXPIRE", Duration::from_millis(300))] {
+        let server = RedisServer::builder().arg("--rename-command").arg(command).arg("").start();
+        let locker = Locker::builder().node(server.url()).ttl(ttl).connect().await.unwrap();
+        let guard = soon("a lock", locker.lock("a").into_future()).await.unwrap();
+        let held = (command == "PEXPIRE").then_some(guard);
+        // Which command that is, not each server says.
+        let is_told = |text: &String| text.contains("ommand called from ");
+        eventually("a warning", || locker.warnings().iter().any(is_told)).await;
+        let ended = soon("the shutdown", locker.shutdown(LONG)).await;
+        let is_left = ended.unreleased.iter().any(|left| is_told(&left.reason));
+        assert_eq!(is_left, command == "DEL", "{ended}");
+        drop(held);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_servers_that_lack_a_command_are_a_quorum() {
     for command in ["ECHO", "EVAL", "EVALSHA", "HELLO", "SCRIPT", "TIME"] {
