@@ -269,6 +269,7 @@ impl Machine {
 
     /// The bytes to be sent over a link. The driver takes them out.
     pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
+        self.flush(link, now);
         let Self { links, next, settings, .. } = self;
         let link = &mut links[link];
         link.talk.seal(now);
@@ -280,12 +281,12 @@ impl Machine {
 
     /// Whether there is something to send over a link.
     pub(crate) fn has_output(&self, link: usize) -> bool {
-        self.links[link].talk.has_output()
+        !self.links[link].talk.out.is_empty() || !self.links[link].gathered.is_empty()
     }
 
     /// Commands that wait for replies; one that goes to all servers counts once.
     pub(crate) fn in_flight(&self) -> usize {
-        let commands: usize = self.links.iter().map(|link| link.talk.in_flight()).sum();
+        let commands: usize = self.links.iter().map(|link| link.in_flight()).sum();
         commands / self.settings.quorum.servers()
     }
 

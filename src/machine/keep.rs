@@ -10,16 +10,12 @@ use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Votes};
 use super::link::Link;
+use super::round::{BATCH_MAX, ttl_of};
+use super::rules;
 use super::talk::{Reply, To, What};
 use crate::policy::{
-    End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
+    Code, End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
-
-/// Maximum leases that one command renews: its script blocks the server for all of them.
-const BATCH_MAX: usize = 16;
-
-/// A held lease, with its TTL in milliseconds.
-type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
     /// A held lease is due: it has ended, or is to be renewed.
@@ -130,50 +126,24 @@ impl Machine {
         if self.links[link].is_ready() && self.extends_alone(link, at, batch, now) {
             return;
         }
-        let Self { links, leases, settings, batches, .. } = self;
+        if self.links[link].is_ready() {
+            return self.say_together(link, at, batch, (What::Extend, by), now);
+        }
+        let Self { links, leases, .. } = self;
         let link = &mut links[link];
-        if !link.is_ready() {
-            let mut is_wanted = false;
-            for &id in batch {
-                let Some(lease) = leases.get_mut(id) else { continue };
-                // Its holder waits for a connection, unless the last dial failed.
-                if lease.extending.is_holders() && !link.is_down {
-                    link.awaited.push(id);
-                    is_wanted |= link.want(now);
-                } else {
-                    lease.votes.failed |= 1 << at;
-                }
-            }
-            if is_wanted {
-                self.note(now);
-            }
-            return;
-        }
-        let mut held: Vec<Held<'_>> = Vec::with_capacity(batch.len());
+        let mut is_wanted = false;
         for &id in batch {
-            let lease = leases.get(id);
-            held.extend(lease.map(|lease| (id, lease, ttl_of(lease))));
-        }
-        let to = match &held[..] {
-            [] => return,
-            [(id, lease, _)] => lease.to(*id, at, What::Extend),
-            _ => To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round)))),
-        };
-        if by.is_some() {
-            link.give_again(&settings.scripts.repair, &held, by, to, now);
-        } else {
-            let (mut keys, mut words) =
-                (Vec::with_capacity(held.len()), Vec::with_capacity(2 * held.len()));
-            for (_, lease, ttl) in &held {
-                keys.push(lease.names.lock());
-                words.extend_from_slice(&[lease.owner.value(), ttl]);
+            let Some(lease) = leases.get_mut(id) else { continue };
+            // Its holder waits for a connection, unless the last dial failed.
+            if lease.extending.is_holders() && !link.is_down {
+                link.awaited.push(id);
+                is_wanted |= link.want(now);
+            } else {
+                lease.votes.failed |= 1 << at;
             }
-            link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
         }
-        for &id in batch {
-            if let Some(lease) = leases.get_mut(id) {
-                lease.votes.asked |= 1 << at;
-            }
+        if is_wanted {
+            self.note(now);
         }
     }
 
@@ -193,27 +163,37 @@ impl Machine {
         true
     }
 
-    /// Takes the reply to a batch of renewals; none if its connection ended.
+    /// Takes the reply to a batch of renewals or releases; none if its connection ended. What such a release has not freed gets
+    /// one of its own, which can hand it on.
     pub(super) fn batch_answered(
         &mut self,
         server: usize,
-        batch: BatchId,
+        (batch, what): (BatchId, What),
         reply: Option<&Reply>,
         now: Moment,
     ) {
         let members = self.batches.end(batch);
+        let error = reply.and_then(|reply| reply.frame.error());
+        if let Some(text) = error.filter(|_| what == What::Release) {
+            let may_pass = matches!(Code::of_bytes(text), Code::NoScript | Code::Later);
+            self.links[server].talk.may_gather &= may_pass;
+        }
         for (at, &(id, round)) in members.iter().enumerate() {
-            let answer = match reply.map(|reply| (reply.frame.error(), reply.frame.value())) {
-                None => Answer::UNKNOWN,
-                Some((Some(error), _)) => Answer::of_error(error),
-                Some((None, frame)) => {
-                    let answer = Answer::of_extend(frame, at, members.len());
+            let answer = match (reply, error) {
+                (None, _) => Answer::UNKNOWN,
+                (_, Some(error)) => Answer::of_error(error),
+                (Some(reply), _) => {
+                    let answer = Answer::of_extend(reply.frame.value(), at, members.len());
                     answer.unwrap_or_else(|| self.is_nonsense(server))
                 }
             };
+            let is_open = what == What::Release && reply.is_some();
+            if is_open && !rules::is_freed(matches!(answer, Answer::Granted(_))) {
+                self.repeat((id, server), round, what, now);
+                continue;
+            }
             self.tell_callers(Happening::Answered(id), now);
-            let answer = self.believed((id, server), (round, What::Extend), answer, now);
-            self.extended(id, server, round, answer, now);
+            self.came_to(server, (id, server), (round, what), (reply, answer), now);
         }
         self.batches.reuse(members);
     }
@@ -554,33 +534,6 @@ impl Lease {
     pub(super) fn wake_all(&mut self, effects: &mut Vec<Effect>) {
         effects.extend(self.told.drain(..).flatten().map(|(_, waker)| Effect::Wake(waker)));
     }
-}
-
-impl Link {
-    /// Reports held leases to a primary in its grace, with the time by its clock until which the report counts.
-    fn give_again(
-        &mut self,
-        script: &Script,
-        held: &[Held<'_>],
-        by: Option<u64>,
-        to: To,
-        now: Moment,
-    ) {
-        let token = |lease: &Lease| Decimal::new(lease.relay.last_aside(lease.token));
-        let tokens: Vec<Decimal> = held.iter().map(|(_, lease, _)| token(lease)).collect();
-        let by = by.map(Decimal::new);
-        let (mut keys, mut words) = (Vec::new(), Vec::new());
-        for ((_, lease, ttl), token) in held.iter().zip(&tokens) {
-            keys.extend_from_slice(&[lease.names.lock(), lease.names.fence()]);
-            words.extend_from_slice(&[lease.owner.value(), ttl, token]);
-        }
-        words.extend(by.as_deref());
-        self.talk.call(script, &keys, &words, to, now);
-    }
-}
-
-fn ttl_of(lease: &Lease) -> Decimal {
-    Decimal::new(lease.key_ms())
 }
 
 #[cfg(test)]

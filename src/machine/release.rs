@@ -263,7 +263,9 @@ impl Machine {
                         Has::Asked => (None, Some(doubt)),
                         _ => (None, None),
                     };
-                    lease.let_go_at((id, at), may_gather, link, command, &settings.scripts, now);
+                    if !may_gather || !link.gathers(id) {
+                        lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
+                    }
                 }
                 _ => {
                     replica.has = Has::Owed;
@@ -475,8 +477,7 @@ impl Machine {
         ended
     }
 
-    /// The driver has ended, and no reply is read any more: each caller that waits for one is told so. Later releases are still
-    /// to be sent.
+    /// The driver has ended: each caller that waits for a reply is told so. Later releases are still to be sent.
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
         self.is_undriven = true;
         #[cfg(any(test, feature = "replicas"))]
@@ -524,8 +525,7 @@ impl Machine {
         Poll::Pending
     }
 
-    /// The leases whose locks may still be locked, with the locks' names: too few servers have confirmed the release, or have
-    /// certainly let the key expire.
+    /// The leases whose locks may still be locked, with the locks' names: too few servers have certainly freed them.
     pub(crate) fn unreleased(&self, now: Moment) -> impl Iterator<Item = (LeaseId, String)> {
         let left = self.leases.iter().filter(move |(_, lease)| !self.is_free(lease, now));
         left.map(|(id, lease)| (id, lease.title()))

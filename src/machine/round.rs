@@ -11,39 +11,25 @@
 use std::ptr;
 use std::time::Duration;
 
-use super::command::{Command, Scripts};
+use leasehold_resp::Decimal;
+
+use super::command::Script;
 use super::core::{Effect, Event, Machine};
 use super::ids::LeaseId;
 use super::kind::{FENCED, PLAIN};
 use super::lease::{Has, Lease, Phase, Votes};
 use super::link::Link;
 use super::rules;
-use super::talk::What;
+use super::talk::{To, What};
 use crate::policy::{Failing, Moment, Relay, Tally, VoteReply, late_within};
 
+/// Maximum leases that one command renews or releases: its script blocks the server for all of them.
+pub(super) const BATCH_MAX: usize = 16;
 /// The part of the timeout that the first server has.
 const FIRST_SHARE: u32 = 4;
 
-impl Lease {
-    /// Releases it at one server: together with others, if it may be and much is under way.
-    pub(super) fn let_go_at(
-        &self,
-        (id, at): (LeaseId, usize),
-        may_gather: bool,
-        link: &mut Link,
-        command: &mut Command,
-        scripts: &Scripts,
-        now: Moment,
-    ) {
-        // A successor of the server is told of each release by itself.
-        if may_gather && link.talk.gathers() && link.memory().is_none() {
-            let to = self.to(id, at, What::Release);
-            link.talk.gather(scripts.extend, (&self.names, &self.owner), to, now);
-        } else {
-            self.ask(What::Release, (id, at), link, command, scripts, now);
-        }
-    }
-}
+/// A held lease, with its TTL in milliseconds.
+type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
     /// Whether a release of this lease only frees one lock, for which nobody is known to wait.
@@ -79,8 +65,62 @@ impl Machine {
         self.put(id, now);
     }
 
+    /// Writes the releases that were gathered for a link.
+    pub(super) fn flush(&mut self, link: usize, now: Moment) {
+        if !self.links[link].gathered.is_empty() {
+            let mut gathered = std::mem::take(&mut self.links[link].gathered);
+            for batch in gathered.chunks(BATCH_MAX) {
+                self.say_together(link, link, batch, (What::Release, None), now);
+            }
+            gathered.clear();
+            self.links[link].gathered = gathered;
+        }
+    }
+
+    /// Writes a command for several leases: extensions, or releases, which are extensions to 0 ms.
+    pub(super) fn say_together(
+        &mut self,
+        link: usize,
+        at: usize,
+        batch: &[LeaseId],
+        (what, by): (What, Option<u64>),
+        now: Moment,
+    ) {
+        let Self { links, leases, settings, batches, .. } = self;
+        let link = &mut links[link];
+        let mut held: Vec<Held<'_>> = Vec::with_capacity(batch.len());
+        for &id in batch {
+            let ttl = |lease| if what == What::Extend { ttl_of(lease) } else { Decimal::new(0) };
+            held.extend(leases.get(id).map(|lease| (id, lease, ttl(lease))));
+        }
+        let to = match &held[..] {
+            [] => return,
+            [(id, lease, _)] if what == What::Extend => lease.to(*id, at, what),
+            _ => {
+                To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round))), what)
+            }
+        };
+        if by.is_some() {
+            link.give_again(&settings.scripts.repair, &held, by, to, now);
+        } else {
+            let (mut keys, mut words) =
+                (Vec::with_capacity(held.len()), Vec::with_capacity(2 * held.len()));
+            for (_, lease, ttl) in &held {
+                keys.push(lease.names.lock());
+                words.extend_from_slice(&[lease.owner.value(), ttl]);
+            }
+            link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
+        }
+        for &id in batch {
+            if let Some(lease) = leases.get_mut(id) {
+                lease.votes.asked |= 1 << at;
+            }
+        }
+    }
+
     /// Sends the command of this round to all servers but those that are asked later.
     pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
+        (0..self.links.len()).for_each(|link| self.flush(link, now));
         let unsure = self.must_look(id, now);
         let Self { links, leases, settings, lines, command, .. } = self;
         command.bytes.clear();
@@ -238,6 +278,33 @@ impl Machine {
             }
         }
     }
+}
+
+impl Link {
+    /// Reports held leases to a primary in its grace, with the time by its clock until which the report counts.
+    pub(super) fn give_again(
+        &mut self,
+        script: &Script,
+        held: &[Held<'_>],
+        by: Option<u64>,
+        to: To,
+        now: Moment,
+    ) {
+        let token = |lease: &Lease| Decimal::new(lease.relay.last_aside(lease.token));
+        let tokens: Vec<Decimal> = held.iter().map(|(_, lease, _)| token(lease)).collect();
+        let by = by.map(Decimal::new);
+        let (mut keys, mut words) = (Vec::new(), Vec::new());
+        for ((_, lease, ttl), token) in held.iter().zip(&tokens) {
+            keys.extend_from_slice(&[lease.names.lock(), lease.names.fence()]);
+            words.extend_from_slice(&[lease.owner.value(), ttl, token]);
+        }
+        words.extend(by.as_deref());
+        self.talk.call(script, &keys, &words, to, now);
+    }
+}
+
+pub(super) fn ttl_of(lease: &Lease) -> Decimal {
+    Decimal::new(lease.key_ms())
 }
 
 #[cfg(test)]

@@ -16,14 +16,13 @@ use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_parts};
 
 use super::answer::{Digits, Place, STAMP_DIGITS, spelled};
 use super::command::{Command, Form, Script};
-use super::ids::{BatchId, CallId, LeaseId, Owner};
+use super::ids::{BatchId, CallId, LeaseId};
 use super::rules::{self, Standing};
 use super::session::Fault;
 #[cfg(any(test, feature = "credentials"))]
 use super::session::Renewal;
 use super::session::Step as Greeting;
 use super::session::{Subscription, Told};
-use crate::names::Names;
 use crate::policy::secrets::Secrets;
 use crate::policy::{Code, Moment};
 
@@ -39,8 +38,6 @@ pub(crate) const LIMITS: Limits = Limits {
     frame_bytes: 1024 * 1024,
 };
 
-/// Maximum releases in one command: a script keeps other clients waiting.
-const GATHERED_MAX: usize = 32;
 /// The capacity for commands under way that is kept.
 const SLOTS_KEPT: usize = 1024;
 
@@ -49,10 +46,8 @@ const SLOTS_KEPT: usize = 1024;
 pub(super) enum To {
     /// A lease's command of this round, to the replica at this index.
     Lease { id: LeaseId, at: u8, round: u32, what: What },
-    /// Several renewals at once.
-    Batch(BatchId),
-    /// As many releases at once.
-    Released(u8),
+    /// Several renewals, or releases, at once.
+    Batch(BatchId, What),
     /// A call without a lease.
     Call(CallId),
     /// A step of the handshake, in this protocol.
@@ -96,8 +91,7 @@ impl To {
     fn is_awaited(self) -> bool {
         !matches!(
             self,
-            Self::Batch(_)
-                | Self::Released(_)
+            Self::Batch(..)
                 | Self::Nobody
                 | Self::Told(_)
                 | Self::Lease {
@@ -189,10 +183,7 @@ pub(super) struct Talk {
     pub(super) told: Subscription,
     decoder: Decoder,
     slots: VecDeque<Slot>,
-    /// Releases that go out in one command, before the next one; and the targets of those that are not answered.
-    gathered: Vec<(Script, Names, Owner)>,
-    pub(super) released: VecDeque<To>,
-    /// The server takes such a command.
+    /// The server takes releases of several locks in one command.
     pub(super) may_gather: bool,
     /// Replies that are not proved yet.
     pending: VecDeque<Reply>,
@@ -229,8 +220,6 @@ impl Talk {
             told: Subscription::NONE,
             decoder: Decoder::new(limits),
             slots: VecDeque::new(),
-            gathered: Vec::new(),
-            released: VecDeque::new(),
             may_gather: true,
             pending: VecDeque::new(),
             stamp: [b'0'; STAMP_DIGITS],
@@ -251,7 +240,6 @@ impl Talk {
     /// The next target that has waited for a reply on a connection that has ended.
     pub(super) fn lost(&mut self) -> Option<To> {
         let pending = self.pending.pop_front().map(|reply| reply.to);
-        let pending = pending.or_else(|| self.released.pop_front());
         pending.or_else(|| self.slots.pop_front().map(|slot| slot.to))
     }
 
@@ -274,46 +262,12 @@ impl Talk {
         to: To,
         now: Moment,
     ) {
-        self.flush(now);
         script.spell(&mut self.out, self.form, keys, words);
         self.stamp(to, self.form, now);
     }
 
-    /// Whether so much is under way that releases go out together.
-    pub(super) fn gathers(&self) -> bool {
-        self.may_gather && self.form == Form::Digest && rules::gathers(self.in_flight())
-    }
-
-    /// Notes a release, to go out with others.
-    pub(super) fn gather(
-        &mut self,
-        extend: Script,
-        (names, owner): (&Names, &Owner),
-        to: To,
-        now: Moment,
-    ) {
-        self.gathered.push((extend, names.clone(), owner.clone()));
-        self.released.push_back(to);
-        if self.gathered.len() == GATHERED_MAX {
-            self.flush(now);
-        }
-    }
-
-    /// Writes the gathered releases: each is an extension to 0 ms.
-    fn flush(&mut self, now: Moment) {
-        let Some((extend, ..)) = self.gathered.first() else { return };
-        let keys: Vec<&[u8]> = self.gathered.iter().map(|(_, names, _)| names.lock()).collect();
-        let words = self.gathered.iter().flat_map(|(_, _, owner)| [owner.value(), b"0"]);
-        let words: Vec<&[u8]> = words.collect();
-        extend.spell(&mut self.out, self.form, &keys, &words);
-        let count = u8::try_from(keys.len()).expect("they are at most GATHERED_MAX");
-        self.gathered.clear();
-        self.stamp(To::Released(count), self.form, now);
-    }
-
     /// Writes an encoded command.
     pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
-        self.flush(now);
         self.out.extend_from_slice(&command.bytes);
         if command.is_stamped {
             self.stamp(to, command.form, now);
@@ -349,14 +303,12 @@ impl Talk {
     /// Writes a command whose reply has no stamp.
     #[inline(never)]
     pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
-        self.flush(now);
         encode_parts(&mut self.out, b"", &[words], 0);
         self.wait_for(place, to, now);
     }
 
     /// Writes a seal.
     pub(super) fn echo(&mut self, to: To, now: Moment) {
-        self.flush(now);
         let word: &[u8; 4] = if self.seals_by_ping { b"PING" } else { b"ECHO" };
         self.out.extend_from_slice(b"*2\r\n$4\r\n");
         self.out.extend_from_slice(word);
@@ -367,14 +319,8 @@ impl Talk {
         }
     }
 
-    /// Whether there is something to send.
-    pub(super) fn has_output(&self) -> bool {
-        !self.out.is_empty() || !self.gathered.is_empty()
-    }
-
     /// Writes a seal, if one is needed, before the output is sent.
     pub(super) fn seal(&mut self, now: Moment) {
-        self.flush(now);
         if self.is_unsealed {
             self.echo(To::Seal, now);
         }
@@ -403,7 +349,7 @@ impl Talk {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.slots.len() + self.released.len()
+        self.slots.len()
     }
 
     /// When the connection counts as dead: `most` after the oldest command without a reply was written.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use leasehold_resp::Frame;
 
-use super::answer::{Answer, Place};
+use super::answer::Answer;
 use super::command::Form;
 use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
@@ -24,7 +24,6 @@ use super::ids::LeaseId;
 use super::kind::FENCED;
 use super::lease::{Has, Phase};
 use super::link::State;
-use super::rules;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
 use crate::policy::parts::has;
@@ -109,10 +108,11 @@ impl Machine {
     /// A dial has failed, or a connection has ended.
     pub(crate) fn disconnected(&mut self, server: usize, fault: Fault, now: Moment) {
         let random = (self.settings.random)();
-        let link = &mut self.links[server];
-        if matches!(link.state, State::Down { .. }) {
+        if matches!(self.links[server].state, State::Down { .. }) {
             return;
         }
+        self.flush(server, now);
+        let link = &mut self.links[server];
         // A connection that lasted was a success; one that ends at once is not.
         if link.is_ready() && now.since(link.ready_at) > DIALS.longest {
             link.failed = 0;
@@ -210,44 +210,15 @@ impl Machine {
                 self.counted(id, at.into(), round, reply);
             }
             (To::Call(id), reply) => _ = self.tell_callers(Happening::Replied(id, reply), now),
-            (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
-            (To::Released(count), reply) => self.released(server, count.into(), reply, now),
+            (To::Batch(batch, what), reply) => {
+                self.batch_answered(server, (batch, what), reply, now);
+            }
             (To::Lease { id, at, round, what }, reply) => {
                 // Even if the round or its lease is over, because a quorum was faster.
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
                 self.lease_answered(server, (id, at.into()), (round, what), reply, now);
-            }
-        }
-    }
-
-    /// Takes the reply to releases in one command. What that has not freed gets a release of its own, which can hand it on.
-    fn released(&mut self, server: usize, count: usize, reply: Option<&Reply>, now: Moment) {
-        let Some(reply) = reply else { return };
-        let error = reply.frame.error().map(|text| Code::of_bytes(text));
-        let talk = &mut self.links[server].talk;
-        match error {
-            Some(Code::NoScript) => {
-                let text = self.settings.scripts.extend.text.as_bytes();
-                talk.write(&[b"SCRIPT", b"LOAD", text], Place::Any, To::Nobody, now);
-            }
-            Some(code) => talk.may_gather &= code == Code::Later,
-            None => {}
-        }
-        for place in 0..count {
-            let to = self.links[server].talk.released.pop_front();
-            let Some(To::Lease { id, at, round, what }) = to else { return };
-            let answer = Answer::of_extend(reply.frame.value(), place, count);
-            if error.is_none() && answer.is_none() {
-                self.is_nonsense(server);
-            }
-            if rules::is_freed(matches!(answer, Some(Answer::Granted(_)))) {
-                let answer = Answer::Granted(None);
-                self.tell_callers(Happening::Answered(id), now);
-                self.came_to(server, (id, at.into()), (round, what), (Some(reply), answer), now);
-            } else {
-                self.repeat((id, at.into()), round, what, now);
             }
         }
     }
@@ -441,7 +412,13 @@ impl Machine {
         self.links[server].talk.form = its;
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
-            To::Batch(batch) => {
+            // Each is released by itself, and the script is loaded for the next ones.
+            To::Batch(_, What::Release) => {
+                let talk = &mut self.links[server].talk;
+                talk.call(&self.settings.scripts.extend, &[], &[], To::Nobody, now);
+                false
+            }
+            To::Batch(batch, _) => {
                 let members = self.batches.end(batch);
                 let mut ids = Vec::new();
                 for &(id, round) in &members {
