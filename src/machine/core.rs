@@ -286,7 +286,7 @@ impl Machine {
 
     /// Commands that wait for replies; one that goes to all servers counts once.
     pub(crate) fn in_flight(&self) -> usize {
-        let commands: usize = self.links.iter().map(|link| link.in_flight()).sum();
+        let commands: usize = self.links.iter().map(Link::in_flight).sum();
         commands / self.settings.quorum.servers()
     }
 

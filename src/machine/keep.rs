@@ -2,17 +2,13 @@
 
 use std::task::{Context, Poll, Waker};
 
-use leasehold_resp::Decimal;
-
 use super::answer::Answer;
-use super::command::Script;
 use super::core::{Effect, Event, Happening, Machine, NEVER};
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Votes};
-use super::link::Link;
 use super::round::{BATCH_MAX, ttl_of};
 use super::rules;
-use super::talk::{Reply, To, What};
+use super::talk::{Reply, What};
 use crate::policy::{
     Code, End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
