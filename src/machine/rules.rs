@@ -33,7 +33,7 @@ pub(super) fn goes_again(may_serve: bool) -> bool {
     may_serve
 }
 
-/// Whether releases go out together: with so many commands under way, the server's time counts and no round trip does.
+/// Whether releases go out together, with this number of commands under way: then the server's time counts most.
 pub(super) fn gathers(in_flight: usize) -> bool {
     in_flight >= 16
 }
