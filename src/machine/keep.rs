@@ -189,7 +189,11 @@ impl Machine {
                 continue;
             }
             self.tell_callers(Happening::Answered(id), now);
-            self.came_to(server, (id, server), (round, what), (reply, answer), now);
+            let answer = self.believed((id, server), (round, what), answer, now);
+            match what {
+                What::Extend => self.extended(id, server, round, answer, now),
+                _ => self.given_back(id, (server, round), answer, reply.is_none(), now),
+            }
         }
         self.batches.reuse(members);
     }

@@ -32,14 +32,15 @@ const FIRST_SHARE: u32 = 4;
 type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
-    /// Whether a release of this lease only frees one lock, for which nobody is known to wait.
+    /// Whether much is under way, and a release of this lease only frees one lock, for which nobody is known to wait.
     pub(super) fn may_gather(&self, id: LeaseId) -> bool {
         let is_simple = |lease: &Lease| {
             let is_plain = ptr::eq(lease.kind, &FENCED) || ptr::eq(lease.kind, &PLAIN);
             let is_sought = self.lines.is_known_as_sought(&lease.names);
             is_plain && !is_sought && lease.bounded.is_none() && lease.entry.is_none()
         };
-        !self.is_by_slots() && self.leases.get(id).is_some_and(is_simple)
+        let is_much = self.links.iter().any(|link| rules::gathers(link.in_flight()));
+        is_much && !self.is_by_slots() && self.leases.get(id).is_some_and(is_simple)
     }
 
     /// Begins a round: all servers that serve are asked.
@@ -66,15 +67,21 @@ impl Machine {
     }
 
     /// Writes the releases that were gathered for a link.
+    #[inline]
     pub(super) fn flush(&mut self, link: usize, now: Moment) {
         if !self.links[link].gathered.is_empty() {
-            let mut gathered = std::mem::take(&mut self.links[link].gathered);
-            for batch in gathered.chunks(BATCH_MAX) {
-                self.say_together(link, link, batch, (What::Release, None), now);
-            }
-            gathered.clear();
-            self.links[link].gathered = gathered;
+            self.write_gathered(link, now);
         }
+    }
+
+    #[cold]
+    fn write_gathered(&mut self, link: usize, now: Moment) {
+        let mut gathered = std::mem::take(&mut self.links[link].gathered);
+        for batch in gathered.chunks(BATCH_MAX) {
+            self.say_together(link, link, batch, (What::Release, None), now);
+        }
+        gathered.clear();
+        self.links[link].gathered = gathered;
     }
 
     /// Writes a command for several leases: extensions, or releases, which are extensions to 0 ms.
