@@ -170,9 +170,11 @@ impl Machine {
     ) {
         let members = self.batches.end(batch);
         let error = reply.and_then(|reply| reply.frame.error());
-        if let Some(text) = error.filter(|_| what == What::Release) {
-            let may_pass = matches!(Code::of_bytes(text), Code::NoScript | Code::Later);
-            self.links[server].talk.may_gather &= may_pass;
+        if what == What::Release {
+            let link = &mut self.links[server];
+            link.together -= members.len();
+            let code = error.map_or(Code::Later, |text| Code::of_bytes(text));
+            link.talk.may_gather &= matches!(code, Code::NoScript | Code::Later);
         }
         for (at, &(id, round)) in members.iter().enumerate() {
             let answer = match (reply, error) {

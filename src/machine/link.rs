@@ -64,8 +64,10 @@ pub(super) struct Link {
     pub(super) owed: Vec<LeaseId>,
     /// When the server first refused a release of these.
     pub(super) refused_at: Option<Moment>,
-    /// Leases whose releases go out in one command, before the next request.
+    /// Leases whose releases go out in one command, before the next request for one of their locks.
     pub(super) gathered: Vec<LeaseId>,
+    /// Releases in such commands that are not answered yet.
+    pub(super) together: usize,
     #[cfg(any(test, feature = "grace"))]
     pub(super) met: super::reign::Met,
 }
@@ -95,6 +97,7 @@ impl Link {
             owed: Vec::new(),
             refused_at: None,
             gathered: Vec::new(),
+            together: 0,
             #[cfg(any(test, feature = "grace"))]
             met: super::reign::Met::default(),
         }
@@ -116,7 +119,7 @@ impl Link {
     }
 
     pub(super) fn in_flight(&self) -> usize {
-        self.talk.in_flight() + self.gathered.len()
+        self.talk.in_flight() + self.gathered.len() + self.together
     }
 
     /// Whether the release of this lease goes out with others. A successor of the server is told each by itself.

@@ -230,7 +230,7 @@ impl Machine {
 
     /// Sends releases to all servers that may have something, now or later.
     pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
-        let may_gather = self.may_gather(id);
+        let may_gather = self.may_gather(id, now);
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };

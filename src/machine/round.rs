@@ -33,7 +33,12 @@ type Held<'a> = (LeaseId, &'a Lease, Decimal);
 
 impl Machine {
     /// Whether much is under way, and a release of this lease only frees one lock, for which nobody is known to wait.
-    pub(super) fn may_gather(&self, id: LeaseId) -> bool {
+    pub(super) fn may_gather(&mut self, id: LeaseId, now: Moment) -> bool {
+        for link in 0..self.links.len() {
+            if self.links[link].gathered.len() == BATCH_MAX {
+                self.flush(link, now);
+            }
+        }
         let is_simple = |lease: &Lease| {
             let is_plain = ptr::eq(lease.kind, &FENCED) || ptr::eq(lease.kind, &PLAIN);
             let is_sought = self.lines.is_known_as_sought(&lease.names);
@@ -77,9 +82,8 @@ impl Machine {
     #[cold]
     fn write_gathered(&mut self, link: usize, now: Moment) {
         let mut gathered = std::mem::take(&mut self.links[link].gathered);
-        for batch in gathered.chunks(BATCH_MAX) {
-            self.say_together(link, link, batch, (What::Release, None), now);
-        }
+        self.links[link].together += gathered.len();
+        self.say_together(link, link, &gathered, (What::Release, None), now);
         gathered.clear();
         self.links[link].gathered = gathered;
     }
@@ -125,9 +129,23 @@ impl Machine {
         }
     }
 
+    /// Whether a release that is still to be written to a link is of a lock that this lease is to have.
+    fn is_behind(&self, id: LeaseId, link: usize) -> bool {
+        let is_its = |other: &LeaseId| {
+            let (lease, other) = (self.leases.get(id), self.leases.get(*other));
+            let pair = lease.zip(other);
+            pair.is_some_and(|(lease, other)| lease.keys().any(|key| key == other.names.lock()))
+        };
+        self.links[link].gathered.iter().any(is_its)
+    }
+
     /// Sends the command of this round to all servers but those that are asked later.
     pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
-        (0..self.links.len()).for_each(|link| self.flush(link, now));
+        for link in 0..self.links.len() {
+            if self.is_behind(id, link) {
+                self.flush(link, now);
+            }
+        }
         let unsure = self.must_look(id, now);
         let Self { links, leases, settings, lines, command, .. } = self;
         command.bytes.clear();
