@@ -82,6 +82,8 @@ impl Machine {
     #[cold]
     fn write_gathered(&mut self, link: usize, now: Moment) {
         let mut gathered = std::mem::take(&mut self.links[link].gathered);
+        let is_there = |id: &LeaseId| self.leases.get(*id).is_some();
+        gathered.retain(is_there);
         self.links[link].together += gathered.len();
         self.say_together(link, link, &gathered, (What::Release, None), now);
         gathered.clear();
@@ -99,28 +101,32 @@ impl Machine {
     ) {
         let Self { links, leases, settings, batches, .. } = self;
         let link = &mut links[link];
-        let mut held: Vec<Held<'_>> = Vec::with_capacity(batch.len());
-        for &id in batch {
-            let ttl = |lease| if what == What::Extend { ttl_of(lease) } else { Decimal::new(0) };
-            held.extend(leases.get(id).map(|lease| (id, lease, ttl(lease))));
-        }
-        let to = match &held[..] {
-            [] => return,
-            [(id, lease, _)] if what == What::Extend => lease.to(*id, at, what),
-            _ => {
-                To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round))), what)
-            }
+        let held = || batch.iter().filter_map(|&id| Some((id, leases.get(id)?)));
+        let to = match (what, held().next(), held().count()) {
+            (_, None, _) => return,
+            (What::Extend, Some((id, lease)), 1) => lease.to(id, at, what),
+            _ => To::Batch(batches.begin(held().map(|(id, lease)| (id, lease.round))), what),
         };
         if by.is_some() {
+            let held: Vec<Held<'_>> = held().map(|(id, it)| (id, it, ttl_of(it))).collect();
             link.give_again(&settings.scripts.repair, &held, by, to, now);
         } else {
-            let (mut keys, mut words) =
-                (Vec::with_capacity(held.len()), Vec::with_capacity(2 * held.len()));
-            for (_, lease, ttl) in &held {
-                keys.push(lease.names.lock());
-                words.extend_from_slice(&[lease.owner.value(), ttl]);
+            // Without an allocation.
+            let mut ttls = [Decimal::new(0); BATCH_MAX];
+            let (mut keys, mut words) = ([&b""[..]; BATCH_MAX], [&b""[..]; 2 * BATCH_MAX]);
+            let mut count = 0;
+            for ((_, lease), ttl) in held().zip(&mut ttls) {
+                if what == What::Extend {
+                    *ttl = ttl_of(lease);
+                }
             }
-            link.talk.call(&settings.scripts.extend, &keys, &words, to, now);
+            for ((_, lease), ttl) in held().zip(&ttls) {
+                keys[count] = lease.names.lock();
+                (words[2 * count], words[2 * count + 1]) = (lease.owner.value(), ttl);
+                count += 1;
+            }
+            let (keys, words) = (&keys[..count], &words[..2 * count]);
+            link.talk.call(&settings.scripts.extend, keys, words, to, now);
         }
         for &id in batch {
             if let Some(lease) = leases.get_mut(id) {
