@@ -297,7 +297,7 @@ fn poll_heard(
         }
     }
     bytes.reserve(READ_BYTES);
-    // Nothing is lost with this future.
+    // Nothing is lost with this future: what was read is in the buffer, or in the half.
     Poll::Ready(match ready!(pin!(read.read(bytes)).poll(context)) {
         Ok(0) => Err(NetFault::ClosedByServer),
         Ok(_) => Ok(()),

@@ -13,11 +13,11 @@ pub(crate) struct CallId {
     pub(super) number: u32,
 }
 
-/// A batch of renewals in one command, with their indices.
+/// A batch of renewals, or of releases, in one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchId(pub(super) u32);
 
-/// Renewals under way, several in one command.
+/// The batches under way.
 #[derive(Default)]
 pub(super) struct Batches {
     under_way: Vec<Option<Vec<(LeaseId, u32)>>>,

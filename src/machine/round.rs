@@ -90,7 +90,7 @@ impl Machine {
         self.links[link].gathered = gathered;
     }
 
-    /// Writes a command for several leases: extensions, or releases, which are extensions to 0 ms.
+    /// Writes a command for at most [`BATCH_MAX`] leases: extensions, or releases, which are extensions to 0 ms.
     pub(super) fn say_together(
         &mut self,
         link: usize,
@@ -101,6 +101,7 @@ impl Machine {
     ) {
         let Self { links, leases, settings, batches, .. } = self;
         let link = &mut links[link];
+        debug_assert!(batch.len() <= BATCH_MAX, "each is written and answered");
         let held = || batch.iter().filter_map(|&id| Some((id, leases.get(id)?)));
         let to = match (what, held().next(), held().count()) {
             (_, None, _) => return,
