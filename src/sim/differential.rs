@@ -333,7 +333,7 @@ fn the_model_answers_as_a_real_server_does() {
 }
 
 /// Commands of a connection with client tracking.
-const SAID: [&[&str]; 10] = [
+const SAID: [&[&str]; 11] = [
     &["GET", "KEY"],
     &["EXISTS", "KEY"],
     &["PTTL", "KEY"],
@@ -341,6 +341,7 @@ const SAID: [&[&str]; 10] = [
     &["EVAL", "return redis.call('GET', KEYS[1])", "1", "KEY"],
     &["EVAL", "return redis.call('SET', KEYS[1], 'own')", "1", "KEY"],
     &["ECHO", "text"],
+    &["PING", "text"],
     &["CLIENT", "SETNAME", "name"],
     &["CLIENT", "CACHING", "YES"],
     &["CLIENT", "CACHING", "YES"],

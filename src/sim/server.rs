@@ -232,7 +232,7 @@ impl Server {
             (b"HELLO", _) => self.hello(),
             (b"SELECT", [index]) if index == "0" => ok(),
             (b"SELECT", [_]) => error("ERR DB index is out of range"),
-            (b"ECHO", [text]) => Frame::Bulk(text.clone()),
+            (b"ECHO" | b"PING", [text]) => Frame::Bulk(text.clone()),
             (b"CLIENT", [what, words @ ..]) => session.client(what, words),
             (b"SUBSCRIBE", [channel]) => {
                 self.keyspace.subscribe(session.link, channel);
