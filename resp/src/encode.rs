@@ -59,6 +59,11 @@ pub fn encode_parts(out: &mut BytesMut, head: &[u8], parts: &[&[&[u8]]], others:
     out.truncate(start + stored.unwrap_or(0));
 }
 
+/// Appends one bulk string: an argument of a command whose beginning counts it among `others`, see [`encode_parts`].
+pub fn encode_bulk(out: &mut BytesMut, text: &[u8]) {
+    put_string(out, b'$', text);
+}
+
 /// Stores at the start of `room` what [`encode_command`] appends, and returns its length in bytes; `None` if
 /// `room` is shorter than [`command_len`], and then `room` may have the command's beginning.
 pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {

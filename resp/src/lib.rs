@@ -49,7 +49,8 @@ mod scalar;
 pub use decimal::Decimal;
 pub use decoder::Decoder;
 pub use encode::{
-    command_len, encode_command, encode_frame, encode_parts, parts_len, store_command, store_parts,
+    command_len, encode_bulk, encode_command, encode_frame, encode_parts, parts_len, store_command,
+    store_parts,
 };
 pub use error::DecodeError;
 pub use frame::Frame;

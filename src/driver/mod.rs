@@ -333,7 +333,7 @@ impl State {
         if !self.machine.has_output(link) {
             return None;
         }
-        let is_many = wire.is_left || self.is_driven && self.machine.in_flight() > inline_max;
+        let is_many = wire.is_left || self.is_driven && self.machine.in_flight(link) > inline_max;
         if is_many && runs() {
             self.has_news |= !mem::replace(&mut wire.is_left, true);
             return None;

@@ -112,7 +112,7 @@ impl Machine {
 
     /// Sends it, or says why not.
     fn put_call(&mut self, id: CallId, now: Moment) {
-        (0..self.links.len()).for_each(|link| self.flush(link, now));
+        self.flush(now);
         let Self { links, calls, settings, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
         let link = &mut links[call.server];

@@ -74,25 +74,38 @@ impl Command {
 
 impl Script {
     /// Encodes a call of the script without its last argument, the stamp.
+    #[inline]
     pub(super) fn spell(&self, out: &mut BytesMut, form: Form, keys: &[&[u8]], words: &[&[u8]]) {
+        self.begin(out, form, keys.len(), [keys, words], 0);
+    }
+
+    /// Encodes the beginning of a call with this number of keys: `more` arguments follow, and the stamp.
+    pub(super) fn begin(
+        &self,
+        out: &mut BytesMut,
+        form: Form,
+        count: usize,
+        [keys, words]: [&[&[u8]]; 2],
+        more: usize,
+    ) {
         if form == Form::Loaded {
             encode_parts(out, b"", &[&[b"SCRIPT", b"LOAD", self.text.as_bytes()]], 0);
         }
-        match (u8::try_from(keys.len()), form) {
+        match (u8::try_from(count), form) {
             (Ok(ones @ 0..10), Form::Digest | Form::Loaded) => {
                 let mut head = HEAD;
                 head[DIGEST_AT..][..DIGEST_LENGTH].copy_from_slice(self.digest);
                 head[COUNT_AT] += ones;
-                encode_parts(out, &head, &[keys, words], 4);
+                encode_parts(out, &head, &[keys, words], 4 + more);
             }
             _ => {
-                let (count, clocked) = (Decimal::new(keys.len() as u64), self.clocked(form));
+                let (count, clocked) = (Decimal::new(count as u64), self.clocked(form));
                 let head: [&[u8]; 3] = match form {
                     Form::Digest | Form::Loaded => [b"EVALSHA", self.digest, &count],
                     Form::Whole => [b"EVAL", self.text.as_bytes(), &count],
                     Form::Clocked(_) => [b"EVAL", clocked.as_bytes(), &count],
                 };
-                encode_parts(out, b"", &[&head, keys, words], 1);
+                encode_parts(out, b"", &[&head, keys, words], 1 + more);
             }
         }
     }

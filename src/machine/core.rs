@@ -269,7 +269,7 @@ impl Machine {
 
     /// The bytes to be sent over a link. The driver takes them out.
     pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
-        self.flush(link, now);
+        self.flush(now);
         let Self { links, next, settings, .. } = self;
         let link = &mut links[link];
         link.talk.seal(now);
@@ -281,13 +281,14 @@ impl Machine {
 
     /// Whether there is something to send over a link.
     pub(crate) fn has_output(&self, link: usize) -> bool {
-        !self.links[link].talk.out.is_empty() || !self.links[link].gathered.is_empty()
+        !self.links[link].talk.out.is_empty() || !self.batches.gathered.is_empty()
     }
 
-    /// Commands that wait for replies; one that goes to all servers counts once.
-    pub(crate) fn in_flight(&self) -> usize {
-        let commands: usize = self.links.iter().map(Link::in_flight).sum();
-        commands / self.settings.quorum.servers()
+    /// Commands of a link that wait for replies; each release counts, also of those that go out together.
+    #[inline]
+    pub(crate) fn in_flight(&self, link: usize) -> usize {
+        let Link { talk, together, .. } = &self.links[link];
+        talk.in_flight() + together + self.batches.gathered.len()
     }
 
     /// Whether there are effects.

@@ -1,4 +1,4 @@
-//! Names of leases, calls, batches of renewals, and owners. An owner is a unique id, with what the lock's value has
+//! Names of leases, calls, batches and owners. An owner is a unique id, with what the lock's value has
 //! beside it.
 
 use crate::policy::TimerKey;
@@ -13,40 +13,44 @@ pub(crate) struct CallId {
     pub(super) number: u32,
 }
 
-/// A batch of renewals, or of releases, in one command.
+/// The number of a batch under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchId(pub(super) u32);
 
-/// The batches under way.
+/// The leases of a batch, with their rounds.
+type Members = Vec<(LeaseId, u32)>;
+
+/// Commands for several leases: those under way, and what is to go out.
 #[derive(Default)]
 pub(super) struct Batches {
-    under_way: Vec<Option<Vec<(LeaseId, u32)>>>,
-    free: Vec<u32>,
-    spare: Vec<Vec<(LeaseId, u32)>>,
-    /// The leases that are due now.
+    /// By number.
+    under_way: Vec<Members>,
+    free: Vec<BatchId>,
+    /// The leases that are to be renewed now.
     pub(super) due: Vec<LeaseId>,
+    /// Leases whose releases go out in one command, before the next request for one of their locks.
+    pub(super) gathered: Vec<LeaseId>,
+    /// A server has refused such a command, and will again.
+    pub(super) is_refused: bool,
 }
 
 impl Batches {
-    pub(super) fn begin(&mut self, members: impl Iterator<Item = (LeaseId, u32)>) -> BatchId {
-        let mut batch = self.spare.pop().unwrap_or_default();
-        batch.extend(members);
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.under_way.push(None);
-            u32::try_from(self.under_way.len() - 1).expect("memory ends before")
-        });
-        self.under_way[number as usize] = Some(batch);
-        BatchId(number)
+    /// A batch without members, which keeps its capacity.
+    pub(super) fn begin(&mut self) -> BatchId {
+        self.free.pop().unwrap_or_else(|| {
+            self.under_way.push(Members::new());
+            BatchId(u32::try_from(self.under_way.len() - 1).expect("memory ends before"))
+        })
     }
 
-    pub(super) fn end(&mut self, BatchId(number): BatchId) -> Vec<(LeaseId, u32)> {
-        self.free.push(number);
-        self.under_way[number as usize].take().unwrap_or_default()
+    pub(super) fn members(&mut self, BatchId(number): BatchId) -> &mut Members {
+        &mut self.under_way[number as usize]
     }
 
-    pub(super) fn reuse(&mut self, mut batch: Vec<(LeaseId, u32)>) {
-        batch.clear();
-        self.spare.push(batch);
+    pub(super) fn end(&mut self, batch: BatchId, mut members: Members) {
+        members.clear();
+        *self.members(batch) = members;
+        self.free.push(batch);
     }
 }
 

@@ -3,14 +3,13 @@
 use std::task::{Context, Poll, Waker};
 
 use super::answer::Answer;
-use super::core::{Effect, Event, Happening, Machine, NEVER};
-use super::ids::{BatchId, LeaseId};
+use super::batches::BATCH_MAX;
+use super::core::{Effect, Event, Machine, NEVER};
+use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Votes};
-use super::round::{BATCH_MAX, ttl_of};
-use super::rules;
-use super::talk::{Reply, What};
+use super::talk::What;
 use crate::policy::{
-    Code, End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
+    End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
 };
 
 impl Machine {
@@ -157,47 +156,6 @@ impl Machine {
             self.reads_behind(id, at, now);
         }
         true
-    }
-
-    /// Takes the reply to a batch of renewals or releases; none if its connection ended. What such a release has not freed gets
-    /// one of its own, which can hand it on.
-    pub(super) fn batch_answered(
-        &mut self,
-        server: usize,
-        (batch, what): (BatchId, What),
-        reply: Option<&Reply>,
-        now: Moment,
-    ) {
-        let members = self.batches.end(batch);
-        let error = reply.and_then(|reply| reply.frame.error());
-        if what == What::Release {
-            let link = &mut self.links[server];
-            link.together -= members.len();
-            let code = error.map_or(Code::Later, |text| Code::of_bytes(text));
-            link.talk.may_gather &= matches!(code, Code::NoScript | Code::Later);
-        }
-        for (at, &(id, round)) in members.iter().enumerate() {
-            let answer = match (reply, error) {
-                (None, _) => Answer::UNKNOWN,
-                (_, Some(error)) => Answer::of_error(error),
-                (Some(reply), _) => {
-                    let answer = Answer::of_extend(reply.frame.value(), at, members.len());
-                    answer.unwrap_or_else(|| self.is_nonsense(server))
-                }
-            };
-            let is_open = what == What::Release && reply.is_some();
-            if is_open && !rules::is_freed(matches!(answer, Answer::Granted(_))) {
-                self.repeat((id, server), round, what, now);
-                continue;
-            }
-            self.tell_callers(Happening::Answered(id), now);
-            let answer = self.believed((id, server), (round, what), answer, now);
-            match what {
-                What::Extend => self.extended(id, server, round, answer, now),
-                _ => self.given_back(id, (server, round), answer, reply.is_none(), now),
-            }
-        }
-        self.batches.reuse(members);
     }
 
     /// One server has answered a renewal, or never will.
@@ -370,7 +328,6 @@ impl Machine {
         if lease.is_watched {
             link.watch_held(settings.owner_id, now);
         }
-        let to = lease.to(id, at, What::Repair);
         let replica = &mut lease.replicas[at];
         replica.goes_on(link.generation);
         replica.has = Has::Asked;
@@ -378,7 +335,8 @@ impl Machine {
             command.bytes.clear();
             return lease.ask(What::Repair, (id, at), link, command, &settings.scripts, now);
         }
-        link.give_again(&settings.scripts.repair, &[(id, lease, ttl_of(lease))], None, to, now);
+        let link = lease.link(at);
+        self.say_together(link, at, &[id], (What::Repair, None), now);
     }
 
     pub(super) fn repaired(&mut self, id: LeaseId, at: usize, round: u32, answer: Answer) {

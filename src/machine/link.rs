@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::command::{Form, Memory};
 use super::ids::LeaseId;
-use super::rules;
 use super::session::{Fault, Sighting};
 use super::talk::{LIMITS, Talk};
 use crate::policy::fitness::Unfit;
@@ -64,9 +63,7 @@ pub(super) struct Link {
     pub(super) owed: Vec<LeaseId>,
     /// When the server first refused a release of these.
     pub(super) refused_at: Option<Moment>,
-    /// Leases whose releases go out in one command, before the next request for one of their locks.
-    pub(super) gathered: Vec<LeaseId>,
-    /// Releases in such commands that are not answered yet.
+    /// Releases in commands for several that are not answered yet.
     pub(super) together: usize,
     #[cfg(any(test, feature = "grace"))]
     pub(super) met: super::reign::Met,
@@ -96,7 +93,6 @@ impl Link {
             awaited: Vec::new(),
             owed: Vec::new(),
             refused_at: None,
-            gathered: Vec::new(),
             together: 0,
             #[cfg(any(test, feature = "grace"))]
             met: super::reign::Met::default(),
@@ -116,18 +112,6 @@ impl Link {
     /// Whether requests that have waited for that can go out.
     pub(super) fn has_room_again(&self) -> bool {
         !self.awaited.is_empty() && self.is_ready() && !self.is_full()
-    }
-
-    pub(super) fn in_flight(&self) -> usize {
-        self.talk.in_flight() + self.gathered.len() + self.together
-    }
-
-    /// Whether the release of this lease goes out with others. A successor of the server is told each by itself.
-    pub(super) fn gathers(&mut self, id: LeaseId) -> bool {
-        let may_gather = self.talk.may_gather && self.talk.form == Form::Digest;
-        let is_it = may_gather && rules::gathers(self.in_flight()) && self.memory().is_none();
-        self.gathered.extend(is_it.then_some(id));
-        is_it
     }
 
     pub(super) fn is_ready(&self) -> bool {

@@ -230,7 +230,7 @@ impl Machine {
 
     /// Sends releases to all servers that may have something, now or later.
     pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
-        let may_gather = self.may_gather(id, now);
+        let is_gathered = self.gathers(id, now);
         let Self { links, leases, settings, command, .. } = self;
         command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
@@ -263,7 +263,7 @@ impl Machine {
                         Has::Asked => (None, Some(doubt)),
                         _ => (None, None),
                     };
-                    if !may_gather || !link.gathers(id) {
+                    if !is_gathered {
                         lease.ask(What::Release, (id, at), link, command, &settings.scripts, now);
                     }
                 }

@@ -8,46 +8,20 @@
 //! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
 //! whole timeout. Held leases are renewed and released there anyway.
 
-use std::ptr;
 use std::time::Duration;
 
-use leasehold_resp::Decimal;
-
-use super::command::Script;
 use super::core::{Effect, Event, Machine};
 use super::ids::LeaseId;
-use super::kind::{FENCED, PLAIN};
-use super::lease::{Has, Lease, Phase, Votes};
+use super::lease::{Has, Phase, Votes};
 use super::link::Link;
 use super::rules;
-use super::talk::{To, What};
+use super::talk::What;
 use crate::policy::{Failing, Moment, Relay, Tally, VoteReply, late_within};
 
-/// Maximum leases that one command renews or releases: its script blocks the server for all of them.
-pub(super) const BATCH_MAX: usize = 16;
 /// The part of the timeout that the first server has.
 const FIRST_SHARE: u32 = 4;
 
-/// A held lease, with its TTL in milliseconds.
-type Held<'a> = (LeaseId, &'a Lease, Decimal);
-
 impl Machine {
-    /// Whether much is under way, and a release of this lease only frees one lock, for which nobody is known to wait.
-    pub(super) fn may_gather(&mut self, id: LeaseId, now: Moment) -> bool {
-        for link in 0..self.links.len() {
-            if self.links[link].gathered.len() == BATCH_MAX {
-                self.flush(link, now);
-            }
-        }
-        let is_simple = |lease: &Lease| {
-            let is_plain = ptr::eq(lease.kind, &FENCED) || ptr::eq(lease.kind, &PLAIN);
-            let is_sought = self.lines.is_known_as_sought(&lease.names);
-            is_plain && !is_sought && lease.bounded.is_none() && lease.entry.is_none()
-        };
-        let is_much = self.links.iter().any(|link| rules::gathers(link.in_flight()));
-        is_much && !self.is_by_slots() && self.leases.get(id).is_some_and(is_simple)
-    }
-
     /// Begins a round: all servers that serve are asked.
     pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
         #[cfg(any(test, feature = "_kinds"))]
@@ -71,87 +45,10 @@ impl Machine {
         self.put(id, now);
     }
 
-    /// Writes the releases that were gathered for a link.
-    #[inline]
-    pub(super) fn flush(&mut self, link: usize, now: Moment) {
-        if !self.links[link].gathered.is_empty() {
-            self.write_gathered(link, now);
-        }
-    }
-
-    #[cold]
-    fn write_gathered(&mut self, link: usize, now: Moment) {
-        let mut gathered = std::mem::take(&mut self.links[link].gathered);
-        let is_there = |id: &LeaseId| self.leases.get(*id).is_some();
-        gathered.retain(is_there);
-        self.links[link].together += gathered.len();
-        self.say_together(link, link, &gathered, (What::Release, None), now);
-        gathered.clear();
-        self.links[link].gathered = gathered;
-    }
-
-    /// Writes a command for at most [`BATCH_MAX`] leases: extensions, or releases, which are extensions to 0 ms.
-    pub(super) fn say_together(
-        &mut self,
-        link: usize,
-        at: usize,
-        batch: &[LeaseId],
-        (what, by): (What, Option<u64>),
-        now: Moment,
-    ) {
-        let Self { links, leases, settings, batches, .. } = self;
-        let link = &mut links[link];
-        debug_assert!(batch.len() <= BATCH_MAX, "each is written and answered");
-        let held = || batch.iter().filter_map(|&id| Some((id, leases.get(id)?)));
-        let to = match (what, held().next(), held().count()) {
-            (_, None, _) => return,
-            (What::Extend, Some((id, lease)), 1) => lease.to(id, at, what),
-            _ => To::Batch(batches.begin(held().map(|(id, lease)| (id, lease.round))), what),
-        };
-        if by.is_some() {
-            let held: Vec<Held<'_>> = held().map(|(id, it)| (id, it, ttl_of(it))).collect();
-            link.give_again(&settings.scripts.repair, &held, by, to, now);
-        } else {
-            // Without an allocation.
-            let mut ttls = [Decimal::new(0); BATCH_MAX];
-            let (mut keys, mut words) = ([&b""[..]; BATCH_MAX], [&b""[..]; 2 * BATCH_MAX]);
-            let mut count = 0;
-            for ((_, lease), ttl) in held().zip(&mut ttls) {
-                if what == What::Extend {
-                    *ttl = ttl_of(lease);
-                }
-            }
-            for ((_, lease), ttl) in held().zip(&ttls) {
-                keys[count] = lease.names.lock();
-                (words[2 * count], words[2 * count + 1]) = (lease.owner.value(), ttl);
-                count += 1;
-            }
-            let (keys, words) = (&keys[..count], &words[..2 * count]);
-            link.talk.call(&settings.scripts.extend, keys, words, to, now);
-        }
-        for &id in batch {
-            if let Some(lease) = leases.get_mut(id) {
-                lease.votes.asked |= 1 << at;
-            }
-        }
-    }
-
-    /// Whether a release that is still to be written to a link is of a lock that this lease is to have.
-    fn is_behind(&self, id: LeaseId, link: usize) -> bool {
-        let is_its = |other: &LeaseId| {
-            let (lease, other) = (self.leases.get(id), self.leases.get(*other));
-            let pair = lease.zip(other);
-            pair.is_some_and(|(lease, other)| lease.keys().any(|key| key == other.names.lock()))
-        };
-        self.links[link].gathered.iter().any(is_its)
-    }
-
     /// Sends the command of this round to all servers but those that are asked later.
     pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
-        for link in 0..self.links.len() {
-            if self.is_behind(id, link) {
-                self.flush(link, now);
-            }
+        if self.is_behind(id) {
+            self.flush(now);
         }
         let unsure = self.must_look(id, now);
         let Self { links, leases, settings, lines, command, .. } = self;
@@ -310,33 +207,6 @@ impl Machine {
             }
         }
     }
-}
-
-impl Link {
-    /// Reports held leases to a primary in its grace, with the time by its clock until which the report counts.
-    pub(super) fn give_again(
-        &mut self,
-        script: &Script,
-        held: &[Held<'_>],
-        by: Option<u64>,
-        to: To,
-        now: Moment,
-    ) {
-        let token = |lease: &Lease| Decimal::new(lease.relay.last_aside(lease.token));
-        let tokens: Vec<Decimal> = held.iter().map(|(_, lease, _)| token(lease)).collect();
-        let by = by.map(Decimal::new);
-        let (mut keys, mut words) = (Vec::new(), Vec::new());
-        for ((_, lease, ttl), token) in held.iter().zip(&tokens) {
-            keys.extend_from_slice(&[lease.names.lock(), lease.names.fence()]);
-            words.extend_from_slice(&[lease.owner.value(), ttl, token]);
-        }
-        words.extend(by.as_deref());
-        self.talk.call(script, &keys, &words, to, now);
-    }
-}
-
-pub(super) fn ttl_of(lease: &Lease) -> Decimal {
-    Decimal::new(lease.key_ms())
 }
 
 #[cfg(test)]

@@ -183,8 +183,6 @@ pub(super) struct Talk {
     pub(super) told: Subscription,
     decoder: Decoder,
     slots: VecDeque<Slot>,
-    /// The server takes releases of several locks in one command.
-    pub(super) may_gather: bool,
     /// Replies that are not proved yet.
     pending: VecDeque<Reply>,
     stamp: Digits,
@@ -220,7 +218,6 @@ impl Talk {
             told: Subscription::NONE,
             decoder: Decoder::new(limits),
             slots: VecDeque::new(),
-            may_gather: true,
             pending: VecDeque::new(),
             stamp: [b'0'; STAMP_DIGITS],
             sealed: [b'0'; STAMP_DIGITS],
@@ -277,7 +274,7 @@ impl Talk {
     }
 
     /// Writes a stamp as the last argument of a command.
-    fn stamp(&mut self, to: To, form: Form, now: Moment) {
+    pub(super) fn stamp(&mut self, to: To, form: Form, now: Moment) {
         let stamp = self.next_stamp();
         self.out.extend_from_slice(&spelled(stamp));
         let place = Place::Stamped(stamp);

@@ -111,7 +111,7 @@ impl Machine {
         if matches!(self.links[server].state, State::Down { .. }) {
             return;
         }
-        self.flush(server, now);
+        self.flush(now);
         let link = &mut self.links[server];
         // A connection that lasted was a success; one that ends at once is not.
         if link.is_ready() && now.since(link.ready_at) > DIALS.longest {
@@ -341,6 +341,7 @@ impl Machine {
         #[cfg(any(test, feature = "cluster"))]
         let is_anew = self.check_node(greeted.nodes)?;
         let Handshake { talk, info, .. } = greeted;
+        self.batches.is_refused = false;
         self.generations = self.generations.wrapping_add(1);
         self.links[server].adopt(talk, self.generations);
         let is_another_run = self.meet(server, &info, now)?;
@@ -412,25 +413,7 @@ impl Machine {
         self.links[server].talk.form = its;
         let is_asked = match reply.to {
             To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
-            // Each is released by itself, and the script is loaded for the next ones.
-            To::Batch(_, What::Release) => {
-                let talk = &mut self.links[server].talk;
-                talk.call(&self.settings.scripts.extend, &[], &[], To::Nobody, now);
-                false
-            }
-            To::Batch(batch, _) => {
-                let members = self.batches.end(batch);
-                let mut ids = Vec::new();
-                for &(id, round) in &members {
-                    let lease = self.leases.get(id);
-                    if lease.is_some_and(|lease| lease.round == round && lease.is_held()) {
-                        ids.push(id);
-                    }
-                }
-                self.batches.reuse(members);
-                self.renew_at_one(server, server, &ids, now);
-                true
-            }
+            To::Batch(batch, what) => self.batch_missed(server, batch, what, now),
             To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
             #[cfg(any(test, feature = "grace"))]
             To::Reign if its == Form::Loaded => {
