@@ -335,6 +335,7 @@ impl Decoder {
         }
     }
 
+    #[inline(never)]
     fn begin_string(
         &mut self,
         buf: &mut BytesMut,
@@ -353,6 +354,7 @@ impl Decoder {
         Ok(Event::Progress)
     }
 
+    #[inline(never)]
     fn begin_aggregate(
         &mut self,
         aggregate: Aggregate,
@@ -369,6 +371,7 @@ impl Decoder {
         Ok(Event::Progress)
     }
 
+    #[inline(never)]
     fn read_payload(
         &mut self,
         buf: &[u8],

@@ -198,6 +198,7 @@ impl Keeper {
     }
 
     /// The links that match.
+    #[inline(never)]
     fn links(&self, is_it: &dyn Fn(&Machine, usize) -> bool) -> Vec<usize> {
         let mut links = Vec::new();
         look(&self.driver, &mut |machine| {

@@ -162,6 +162,7 @@ pub(crate) struct Scripts {
 
 impl Scripts {
     /// The scripts that each handshake loads.
+    #[inline(never)]
     pub(crate) fn loaded(&self) -> [Script; 5] {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
     }

@@ -321,6 +321,7 @@ impl Lease {
     }
 
     /// The replicas in this state, one bit each.
+    #[inline(never)]
     pub(super) fn bits(&self, has: Has) -> u64 {
         let all = (0_u64..).zip(&self.replicas);
         all.fold(0, |bits, (at, replica)| bits | u64::from(replica.has == has) << at)
@@ -396,6 +397,7 @@ impl Lease {
     }
 
     /// How long this round waits for missing answers that the others can do without.
+    #[inline(never)]
     pub(super) fn patience_ends(&self) -> Moment {
         let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
         self.asked_at.after(patience(round_trips.max().unwrap_or_default()))
@@ -435,6 +437,7 @@ impl Lease {
     }
 
     /// For how many milliseconds its lock stays locked after a release, if it does.
+    #[inline(never)]
     pub(super) fn rest_ms(&self, now: Moment) -> Option<u64> {
         self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now))
     }

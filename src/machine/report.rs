@@ -98,6 +98,7 @@ impl Lease {
         is_over || self.phase == Phase::GivingBack
     }
 
+    #[inline(never)]
     pub(super) fn ask_for_holder(
         &self,
         what: What,

@@ -440,6 +440,7 @@ impl Talk {
     }
 
     /// Adds the pending replies to `proved`.
+    #[inline(never)]
     pub(super) fn believe(&mut self, proved: &mut Vec<Reply>) {
         while let Some(before) = self.pending.pop_front() {
             proved.push(before);

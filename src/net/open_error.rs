@@ -90,6 +90,7 @@ pub enum OpenError {
 }
 
 impl From<Fault> for OpenError {
+    #[inline(never)]
     fn from(fault: Fault) -> Self {
         let objection = match &fault {
             // In TLS 1.3 a server refuses our certificate after our side of the handshake is done.
