@@ -91,7 +91,7 @@ async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) 
 }
 
 async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
-    let server = endpoint.address.to_string();
+    let server = endpoint.address.text();
     let meet = || plan.ways.interview(endpoint, plan.greeting, &[]);
     let mut interview = match meet().await {
         Ok(interview) => interview,

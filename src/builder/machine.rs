@@ -102,7 +102,7 @@ impl Builder {
         };
         #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "they stay"))]
         let mut settings = self.machine_settings(quorum, rules, info_if_allowed);
-        let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
+        let addresses: Vec<_> = endpoints.iter().map(|at| at.address.text()).collect();
         let fingerprint = is_several.then(|| fingerprint(&addresses, quorum.needed()));
         #[cfg_attr(
             not(any(feature = "cluster", feature = "sentinel")),

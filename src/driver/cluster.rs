@@ -209,7 +209,7 @@ impl Keeper {
 
     /// Asks a seed over its link, once that is connected; over another connection where there is none, or it is unfit.
     fn ask_seed<'a>(&'a self, seed: &'a Endpoint) -> BoxFuture<'a, Result<(), Unheard>> {
-        let address = seed.address.to_string();
+        let address = seed.address.text();
         let link = self.links(&|machine, link| {
             machine.address(link) == address && (machine.is_master(link) || !machine.is_routed())
         });
@@ -243,7 +243,7 @@ impl Keeper {
             }
             let followed = found.and_then(|map| self.follow(&map, over.is_some()));
             followed.map_err(|why| {
-                let address = node.address.to_string();
+                let address = node.address.text();
                 let refusal = refusal(&why).map(|error| format!("{address}: {error}"));
                 (why.of_server(address), refusal)
             })

@@ -263,7 +263,7 @@ impl Servers {
             None => OpenError::Connecting,
             Some(Fault::Unfit(unfit)) => return Reason::Unfit(unfit.clone()),
             Some(Fault::SameAs(other)) => {
-                let other = self.endpoints[*other].address.to_string();
+                let other = self.endpoints[*other].address.text();
                 return Reason::Unfit(Unfit::SameAs(other));
             }
             Some(Fault::Demoted) => return self.demoted(),

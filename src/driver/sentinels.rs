@@ -141,7 +141,7 @@ impl Watch {
         let votes_at = if found.has_rival { now.after(SETTLING) } else { now };
         #[cfg(any(test, feature = "credentials"))]
         let left = self.service.address();
-        let address = master.address.to_string();
+        let address = master.address.text();
         let mut state = driver.lock();
         self.service.follow(master);
         state.wires[0].why = None;

@@ -26,7 +26,7 @@ impl Service {
     }
 
     pub(super) fn address(&self) -> String {
-        lock(&self.master).address.to_string()
+        lock(&self.master).address.text()
     }
 
     /// Another server is the master.

@@ -75,5 +75,5 @@ pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> 
 
 /// Writes the `%` of a zone as `%25`, as a zone may itself begin with `25`.
 fn in_url(address: &Address) -> String {
-    address.to_string().replace('%', "%25")
+    address.text().replace('%', "%25")
 }

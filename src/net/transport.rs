@@ -75,6 +75,14 @@ impl PartialEq for Address {
     }
 }
 
+impl Address {
+    /// What is displayed, by code that is compiled once.
+    #[inline(never)]
+    pub(crate) fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

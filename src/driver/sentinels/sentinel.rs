@@ -113,7 +113,7 @@ impl Sentinel {
                     (None, State::Down(_, why)) => why,
                     (why, _) => why.as_ref().unwrap_or(&Reason::Unexpected),
                 };
-                why.of_server(self.endpoint.address.to_string())
+                why.of_server(self.endpoint.address.text())
             })
         })
     }
