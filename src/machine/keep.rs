@@ -3,10 +3,10 @@
 use std::task::{Context, Poll, Waker};
 
 use super::answer::Answer;
-use super::batches::BATCH_MAX;
 use super::core::{Effect, Event, Machine, NEVER};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Votes};
+use super::round::BATCH_MAX;
 use super::talk::What;
 use crate::policy::{
     End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,

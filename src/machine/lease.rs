@@ -437,7 +437,6 @@ impl Lease {
     }
 
     /// For how many milliseconds its lock stays locked after a release, if it does.
-    #[inline(never)]
     pub(super) fn rest_ms(&self, now: Moment) -> Option<u64> {
         self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now))
     }

@@ -19,9 +19,9 @@
 //!
 //! A lease is one slot, named by a [`LeaseId`]. A round is judged where its replies are read,
 //! and the caller is woken once, at the verdict. Each file has one part of a lease's life: `acquire`
-//! (attempts), `round` (which servers are asked, when, and which are left out), `line` and `behind` (the waiters of this
-//! process for one lock), `waits` (waiting by an entry in a queue), `turn` (a lease that another replaces),
-//! `keep` (renewal, repair, loss), `batches` (commands for several leases), `count` (replicas that have the lease),
+//! (attempts), `round` (which servers are asked, when, and which are left out; commands for several leases), `line` and
+//! `behind` (the waiters of this process for one lock), `waits` (waiting by an entry in a queue), `turn` (a lease that another
+//! replaces), `keep` (renewal, repair, loss), `count` (replicas that have the lease),
 //! `release` (releases: at once, repeated, and at the machine's end), `parting` (a lock that is left to another
 //! owner), `report` (the servers' answers to a request that failed), `steps` (a lock that is taken without a script).
 //! `call` has the calls of callers that hold no lease.
@@ -38,7 +38,6 @@
 
 mod acquire;
 mod answer;
-mod batches;
 mod behind;
 #[cfg(any(test, feature = "_calls"))]
 mod call;

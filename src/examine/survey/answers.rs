@@ -28,8 +28,7 @@ where
 {
     let mut asking = JoinSet::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
-        let (server, answer) =
-            (endpoint.address.text(), ask(Arc::clone(plan), endpoint.clone()));
+        let (server, answer) = (endpoint.address.text(), ask(Arc::clone(plan), endpoint.clone()));
         asking.spawn(async move { (index, server, answer.await) });
     }
     let mut answers = Vec::new();
