@@ -122,7 +122,7 @@ impl Driver {
         look(&self.shared.lock().machine)
     }
 
-    /// As [`park`].
+    /// Parks the thread until `poll` is ready, or until this moment.
     pub(super) fn wait<T>(
         &self,
         until: Option<Moment>,

@@ -40,7 +40,7 @@ const ASK_EVERY_MISSING: Duration = Duration::from_secs(1);
 /// Maximum questions in a row with no pause but [`ASK_GAP`], while a request waits for such a master: they take some 30 s,
 /// longer than most failovers.
 const ASKS_AT_ONCE_MAX: u32 = 200;
-/// Pause between two questions for the map, with jitter.
+/// Pause between two questions for the map, with jitter, so that a fleet does not ask in step.
 const ASK_GAP: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
 /// The command that a node is asked, and the right to it: before Redis 7 a server names the whole command.

@@ -3,7 +3,8 @@
 //! The machine is behind one mutex with short sections. Inside, nothing is written, no task is woken and no code of a user
 //! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
 //! writes its own; with more, the task does, so that one write carries many. That task reads all links and has the one timer.
-//! Dials with their handshakes, and calls of a provider of credentials, are tasks of their own.
+//! Dials, and calls of a provider of credentials, are tasks of their own. A dial drives its handshake itself, and then hands
+//! that over: only a whole handshake shows which address of a name serves.
 
 mod aside;
 #[cfg(any(test, feature = "_calls"))]

@@ -1,7 +1,8 @@
 //! Calls without a lease: a command to one server, whose reply the caller decodes.
 //!
 //! A call that only reads may be *watched*: after its reply it stays until its caller forgets it, and the caller is told when
-//! its key changes: by a push, or by the reply to another command of this machine.
+//! its key changes: by a push, or by the reply to another command of this machine, because a server does not tell a connection
+//! of its own changes.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

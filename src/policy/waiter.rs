@@ -24,7 +24,8 @@ const BEATS: u32 = 3;
 /// With several servers, one that has the queue and stands still delays a waiter by at most this: it pushes nothing,
 /// and its connection stays, but the others can do without it.
 const STANDS_STILL_MAX: Duration = Duration::from_secs(1);
-/// How often the first in the queue at one of several servers asks all of them.
+/// How often the first in the queue at one of several servers asks all of them: the one with the queue may keep a lease that
+/// the others have lost.
 pub(crate) const ASK_ALL_EACH: Duration = Duration::from_secs(1);
 
 /// The state of a waiter.

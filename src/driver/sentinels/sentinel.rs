@@ -31,7 +31,7 @@ use crate::race::{First, race};
 /// What a Sentinel that leads a failover says once the replica has said that it is a master, and what each says once it
 /// watches another master: the one that leads only at the failover's end.
 pub(crate) const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
-/// Between tries to connect, as of servers.
+/// Between tries to connect, as of servers: most ends are short.
 const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
 const MASTER: &str = "SENTINEL MASTER (the service in the URL)";
