@@ -24,8 +24,8 @@ check_with() (
         awk '/^\[/ { is_for_tests = /dev-dependencies\]$/ } !is_for_tests' "$manifest" >manifest
         mv manifest "$manifest"
     done
-    # Nor do the tests' helpers have to.
-    sed -i 's|, "tests/support"||; s|"checker", ||' Cargo.toml
+    # Nor do the tests' helpers and the examples have to.
+    sed -i 's|, "tests/support"||; s|"checker", ||; s|"examples/services", ||' Cargo.toml
     cargo +nightly update --quiet -Z direct-minimal-versions
     local crates
     # The command has its own features of the library on.

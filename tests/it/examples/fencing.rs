@@ -14,11 +14,22 @@ fn figures(output: &str, beginning: &str) -> Vec<u32> {
 
 #[tokio::test]
 async fn a_late_write_is_refused_where_the_read_raised_the_fence_and_does_harm_otherwise() {
-    let said = run_script("examples/fencing_postgres.sh", "fencing_postgres").await;
+    let said = run_script("examples/services/fencing_postgres.sh", "fencing_postgres").await;
     // Refused, acknowledged, counted, lost.
     assert_eq!(figures(&said, "without a fence"), [0, 12, 6, 6]);
     assert_eq!(figures(&said, "with a fence that the write raises"), [3, 9, 6, 3]);
     assert_eq!(figures(&said, "with a fence that the read raises"), [6, 6, 6, 0]);
+}
+
+/// docs/fencing.md shows the functions that the example above runs.
+#[test]
+fn the_page_has_the_functions_of_the_example() {
+    let read = |path| std::fs::read_to_string(repository(path)).unwrap();
+    let file = read("examples/services/account.rs");
+    let (_head, functions) = file.split_once("\n\n").unwrap();
+    let page = read("docs/fencing.md");
+    let shown = page.split("```rust,ignore\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(shown, functions);
 }
 
 /// The scripts of docs/fencing.md, with tokens of real leases.

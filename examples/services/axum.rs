@@ -1,6 +1,6 @@
 //! A service that shuts down: it refuses new requests, finishes the present ones, releases its locks, and reports that.
 //!
-//! `cargo run --example axum [redis://host:port]`, then `curl -X POST http://127.0.0.1:8080/invoices/42/charge`, and
+//! `cargo run -p leasehold-services --example axum [redis://host:port]`, then `curl -X POST http://127.0.0.1:8080/invoices/42/charge`, and
 //! Ctrl-C or SIGTERM while that runs. Settings: the URL also by LEASEHOLD_URL, the address to serve by
 //! LEASEHOLD_LISTEN, the time of a charge by LEASEHOLD_WORK_MS (500), and the time for present requests by
 //! LEASEHOLD_GRACE_MS (5000).

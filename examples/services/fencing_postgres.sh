@@ -2,10 +2,10 @@
 # Shows what a fencing token is for, on a redis-server and a PostgreSQL of its own: both listen to
 # this machine alone, keep nothing, and are stopped when this ends. Installs PostgreSQL by apt-get
 # where it is missing.
-#   examples/fencing_postgres.sh             builds the example and runs it
-#   examples/fencing_postgres.sh PROGRAM     runs it as it was built before, and installs nothing
+#   examples/services/fencing_postgres.sh             builds the example and runs it
+#   examples/services/fencing_postgres.sh PROGRAM     runs it as it was built before, and installs nothing
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 # shellcheck disable=SC2034
 script=fencing_postgres
@@ -15,7 +15,7 @@ script=fencing_postgres
 program=${1:-}
 if [ -z "$program" ]; then
     scripts/setup.sh postgresql
-    cargo build --quiet --locked --example fencing_postgres
+    cargo build --quiet --locked --package leasehold-services --example fencing_postgres
     program=${CARGO_TARGET_DIR:-target}/debug/examples/fencing_postgres
 fi
 

@@ -1,7 +1,7 @@
 //! A service with metrics for Prometheus: workers contend for a few locks, at the pace of a limit, and the figures are
 //! at `/metrics`.
 //!
-//! `cargo run --features family,metrics --example prometheus [redis://host:port]`; the URL may also stand in
+//! `cargo run -p leasehold-services --example prometheus [redis://host:port]`; the URL may also stand in
 //! LEASEHOLD_URL, and the address to serve in LEASEHOLD_LISTEN (127.0.0.1:9464 by default; port 0 takes any).
 //! `docs/grafana.json` is a dashboard for the metrics. Ctrl-C or SIGTERM ends it.
 

@@ -6,9 +6,9 @@
 //! that was acknowledged. With a fence that each read raises, the row refuses the write. With a fence that only writes
 //! raise, the write comes between the other's read and write, and one of the two is lost.
 //!
-//! `examples/fencing_postgres.sh` brings a redis-server and a PostgreSQL of its own. By hand:
-//! `cargo run --example fencing_postgres REDIS_URL POSTGRES_URL`, or with LEASEHOLD_URL and
-//! LEASEHOLD_POSTGRES; it makes and drops the table `leasehold_example`.
+//! `examples/services/fencing_postgres.sh` brings a redis-server and a PostgreSQL of its own. By hand:
+//! `cargo run -p leasehold-services --example fencing_postgres REDIS_URL POSTGRES_URL`, or with LEASEHOLD_URL and
+//! LEASEHOLD_POSTGRES; it makes and drops the schema `leasehold_example`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -21,11 +21,15 @@ use std::time::Duration;
 use leasehold::{FencingToken, Locker};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
+
+mod account;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LOCK: &str = "example:fencing";
+/// The row.
+const ID: i64 = 1;
 /// Short, so that nobody waits long for a holder that was stopped.
 const TTL: Duration = Duration::from_millis(300);
 const ROUNDS: i64 = 6;
@@ -152,7 +156,7 @@ async fn run(setting: &Setting, fence: Fence) -> Outcome<Tally> {
 
 /// What the lock protects: a number that is read, and written back by its reader.
 struct Counter {
-    client: tokio_postgres::Client,
+    client: Client,
     fence: Fence,
 }
 
@@ -160,22 +164,27 @@ impl Counter {
     async fn connect(url: &str, fence: Fence) -> Result<Self, tokio_postgres::Error> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(connection);
+        // Another table of that name is out of reach.
+        client.batch_execute("SET search_path TO leasehold_example").await?;
         Ok(Self { client, fence })
     }
 
     async fn make(&self) -> Result<(), tokio_postgres::Error> {
-        let make = "DROP TABLE IF EXISTS leasehold_example;
-             CREATE TABLE leasehold_example (number bigint NOT NULL, fence bigint NOT NULL);
-             INSERT INTO leasehold_example VALUES (0, 0)";
-        self.client.batch_execute(make).await
+        let make = "DROP SCHEMA IF EXISTS leasehold_example CASCADE;
+             CREATE SCHEMA leasehold_example;
+             CREATE TABLE account (id bigint, balance bigint, fence bigint NOT NULL DEFAULT 0)";
+        self.client.batch_execute(make).await?;
+        self.client.execute("INSERT INTO account VALUES ($1, 0)", &[&ID]).await?;
+        Ok(())
     }
 
     async fn unmake(&self) -> Result<(), tokio_postgres::Error> {
-        self.client.batch_execute("DROP TABLE leasehold_example").await
+        self.client.batch_execute("DROP SCHEMA leasehold_example CASCADE").await
     }
 
     async fn value(&self) -> Result<i64, tokio_postgres::Error> {
-        let row = self.client.query_one("SELECT number FROM leasehold_example", &[]).await?;
+        let row =
+            self.client.query_one("SELECT balance FROM account WHERE id = $1", &[&ID]).await?;
         row.try_get(0)
     }
 
@@ -187,20 +196,19 @@ impl Counter {
         if self.fence != Fence::AtTheRead {
             return Ok(Some(self.value().await?));
         }
-        let raise = "UPDATE leasehold_example SET fence = $1 WHERE fence <= $1 RETURNING number";
-        let row = self.client.query_opt(raise, &[&i64::from(token)]).await?;
-        Ok(row.map(|row| row.try_get(0)).transpose()?)
+        Ok(account::read(&self.client, ID, token).await?)
     }
 
     /// Whether it was accepted.
     async fn write(&self, token: FencingToken, number: i64) -> Outcome<bool> {
-        let bare = "UPDATE leasehold_example SET number = $1";
-        let late = "UPDATE leasehold_example SET number = $1, fence = $2 WHERE fence <= $2";
-        let checked = "UPDATE leasehold_example SET number = $1 WHERE fence = $2";
+        let bare = "UPDATE account SET balance = $2 WHERE id = $1";
+        let late = "UPDATE account SET balance = $2, fence = $3 WHERE id = $1 AND fence <= $3";
         let changed = match self.fence {
-            Fence::Nowhere => self.client.execute(bare, &[&number]).await?,
-            Fence::AtTheWrite => self.client.execute(late, &[&number, &i64::from(token)]).await?,
-            Fence::AtTheRead => self.client.execute(checked, &[&number, &i64::from(token)]).await?,
+            Fence::Nowhere => self.client.execute(bare, &[&ID, &number]).await?,
+            Fence::AtTheWrite => {
+                self.client.execute(late, &[&ID, &number, &i64::from(token)]).await?
+            }
+            Fence::AtTheRead => return Ok(account::write(&self.client, ID, token, number).await?),
         };
         Ok(changed == 1)
     }
