@@ -259,8 +259,6 @@ mod pages {
     #[cfg(feature = "streams")]
     #[doc = include_str!("../docs/faq.md")]
     mod faq {}
-    #[doc = include_str!("../docs/fencing.md")]
-    mod fencing {}
     #[doc = include_str!("../docs/migration.md")]
     mod migration {}
 }
