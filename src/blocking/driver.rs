@@ -141,7 +141,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.lock().is_over = true;
+        let mut state = self.shared.lock();
+        state.is_over = true;
+        state.machine.is_unread(clock::now());
         self.shared.news.notify_all();
     }
 }

@@ -269,6 +269,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
+        state.machine.is_unread(now);
         for (link, wire) in state.wires.iter_mut().enumerate() {
             let Some(writer) = wire.writer.take() else { continue };
             writer.take(state.machine.output(link, now));

@@ -479,7 +479,7 @@ impl Machine {
 
     /// The driver has ended: each caller that waits for a reply is told so. Later releases are still to be sent.
     pub(crate) fn is_abandoned(&mut self, now: Moment) {
-        self.is_undriven = true;
+        self.is_unread(now);
         #[cfg(any(test, feature = "replicas"))]
         self.counts_no_more();
         for id in self.close(Refusal::Undriven, now) {

@@ -227,7 +227,7 @@ impl Machine {
     /// each server was asked on its present connection. A successor of a server is told of each release by itself.
     pub(super) fn gathers(&mut self, id: LeaseId, now: Moment) -> bool {
         let is_much = (0..self.links.len()).any(|link| rules::gathers(self.in_flight(link)));
-        if !is_much || self.batches.is_refused || self.is_by_slots() {
+        if !is_much || self.batches.is_refused || self.is_undriven || self.is_by_slots() {
             return false;
         }
         if self.batches.gathered.len() == BATCH_MAX {
@@ -280,6 +280,23 @@ impl Machine {
         }
         gathered.clear();
         self.batches.gathered = gathered;
+    }
+
+    /// No reply is read any more, such as that a lock has waiters: each lock goes free by itself too.
+    pub(crate) fn is_unread(&mut self, now: Moment) {
+        let gathered = mem::take(&mut self.batches.gathered).len();
+        if mem::replace(&mut self.is_undriven, true) {
+            return;
+        }
+        for server in 0..self.links.len() {
+            if gathered + self.links[server].together == 0 {
+                continue;
+            }
+            for id in self.all(&|_, _| true) {
+                let round = self.leases.get(id).map_or(0, |lease| lease.round);
+                self.repeat((id, server), round, What::Release, now);
+            }
+        }
     }
 
     /// Extends, releases or repairs leases by one command to the replicas at one index. A report to a primary in its grace has

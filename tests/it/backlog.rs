@@ -1,11 +1,16 @@
 //! Safety rule 15: a release is sent again until a server has given a final answer. No lock here becomes free by its
 //! TTL, which is an hour.
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 const TTL: Duration = Duration::from_secs(3600);
 
@@ -159,23 +164,71 @@ async fn a_release_that_was_answered_on_another_connection_is_sent_again() {
     eventually("it is released once more", || !exists(&fleet[2], "late")).await;
 }
 
-/// The socket takes a part, or all, of which the server has taken a part when its first replies come.
+/// Another process's request for a lock that is held. It waits in the queue, if there is one: Redis 5 has no pushes.
+async fn waits(other: &Locker, server: &RedisServer, name: &str) -> JoinHandle<Guard> {
+    let request = other.lock(name);
+    let waiting = tokio::spawn(async { request.await.unwrap() });
+    let polls = server.cli(&["ACL", "WHOAMI"]).error().is_some();
+    let is_queued = || polls || exists(server, &format!("{{{name}}}:queue"));
+    eventually("it waits", || other.stats().waiting == 1 && is_queued()).await;
+    waiting
+}
+
+/// The socket takes a part, or all, of which the server has taken a part when its first replies come. Nobody reads that a
+/// command for several locks has not freed one, because another process waits for it.
 #[tokio::test]
 async fn releases_that_are_many_go_out_behind_the_last_handle() {
     for (count, bytes) in [(1500, 8000), (3000, 10)] {
         let server = RedisServer::start();
+        let other = locker_at(server.url(), STUCK).await;
         let locker = locker_at(server.url(), STUCK).await;
         let names: Vec<String> = (0..count).map(|number| format!("{number:0bytes$}")).collect();
         let mut guards = Vec::new();
         for name in &names {
             guards.push(locker.lock(name).await.unwrap());
         }
+        let waiting = waits(&other, &server, &names[count / 2]).await;
         server.stop();
         drop((guards, locker));
         server.cont();
+        soon("the next has it", waiting).await.unwrap().release().await.unwrap();
         let command: Vec<_> =
             ["EXISTS"].into_iter().chain(names.iter().map(|it| &it[..])).collect();
         eventually("all are free", || server.cli_text(&command) == "0").await;
+    }
+}
+
+/// The same of a runtime that ends after its guards, or before them, while there is a handle.
+#[tokio::test]
+async fn releases_that_are_many_go_out_although_their_runtime_ends() {
+    for ends_first in [false, true] {
+        let server = RedisServer::start();
+        let other = locker_at(server.url(), STUCK).await;
+        let url = server.url();
+        let (hold, held) = oneshot::channel();
+        let (end, ended) = mpsc::channel();
+        let holder = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            let locker = runtime.block_on(locker_at(url, STUCK));
+            let take = |number| locker.lock(format!("n{number}")).into_future();
+            let guards: Vec<_> =
+                (0..100).map(|number| runtime.block_on(take(number)).unwrap()).collect();
+            hold.send(()).unwrap();
+            ended.recv().unwrap();
+            if ends_first {
+                drop(runtime);
+                drop(guards);
+            } else {
+                drop((guards, runtime));
+            }
+            locker
+        });
+        held.await.unwrap();
+        let waiting = waits(&other, &server, "n77").await;
+        end.send(()).unwrap();
+        soon("the next has it", waiting).await.unwrap().release().await.unwrap();
+        eventually("all are free", || server.cli(&["DBSIZE"]) == Frame::Integer(100)).await;
+        holder.join().unwrap();
     }
 }
 
@@ -186,22 +239,18 @@ async fn releases_of_many_locks_go_out_together() {
     let server = RedisServer::start();
     let (locker, other) =
         (locker_at(server.url(), STUCK).await, locker_at(server.url(), STUCK).await);
-    // Redis 5 has neither users nor pushes.
-    let polls = server.cli(&["ACL", "WHOAMI"]).error().is_some();
     for is_flushed in [false, true] {
         let mut guards = Vec::new();
         for number in 0..100 {
             guards.push(locker.lock(format!("n{number}")).unfenced().await.unwrap());
         }
-        let waiting = tokio::spawn(other.lock("n77").into_future());
-        let is_queued = || polls || exists(&server, "{n77}:queue");
-        eventually("it waits", || other.stats().waiting == 1 && is_queued()).await;
+        let waiting = waits(&other, &server, "n77").await;
         if is_flushed {
             server.cli(&["SCRIPT", "FLUSH"]);
         }
         server.cli(&["CONFIG", "RESETSTAT"]);
         drop(guards);
-        let next = soon("the next has it", waiting).await.unwrap().unwrap();
+        let next = soon("the next has it", waiting).await.unwrap();
         let names: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
         let mut words = vec!["EXISTS"];
         words.extend(names.iter().map(String::as_str));
