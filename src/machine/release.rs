@@ -372,7 +372,7 @@ impl Machine {
         self.end_if_clear(id);
     }
 
-    /// Judges the answers to the holder's release.
+    /// Judges the answers to the holder's release. Where one has failed, that may be why the next finds nothing.
     fn judge_release(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get(id) else { return };
         let (quorum, servers) = (lease.quorum(self.settings.quorum), lease.replicas.len());
@@ -392,8 +392,8 @@ impl Machine {
         if granted | denied | failed == 0 && count(asked) == servers {
             return;
         }
-        let untouched = lease.bits(Has::Nothing);
-        let end = match quorum.verdict(0, count((denied | untouched) & !granted)) {
+        let untouched = lease.bits(Has::Nothing) & !asked;
+        let end = match quorum.verdict(0, count(denied & !failed | untouched)) {
             Verdict::Lost if servers == 1 => End::Lost(Loss::Gone),
             Verdict::Lost => End::Lost(Loss::NoQuorum),
             _ if count(granted | denied | failed | untouched) == servers => End::Unconfirmed,

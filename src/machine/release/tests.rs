@@ -400,6 +400,27 @@ fn a_release_is_late_after_its_timeout_also_where_a_connection_comes_meanwhile()
     assert_eq!(bench.machine.poll_release(id, &context()), Poll::Ready(End::Unconfirmed));
 }
 
+/// The first may have freed the lock, and its answer is lost.
+#[test]
+fn a_second_release_that_finds_nothing_does_not_say_that_the_lease_was_lost() {
+    let mut bench = Bench::connected(3);
+    let id = acquire(&mut bench, b"a");
+    (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+    bench.machine.release(id, bench.now);
+    for server in 0..2 {
+        bench.close(server);
+        bench.pass(Duration::from_millis(100));
+        bench.greet(server, Login::default());
+        bench.answer(server, |command| match &command[0][..] {
+            b"EVALSHA" => vec![Frame::Array(vec![stamp(command), Frame::Integer(0)].into())],
+            _ => vec![greeting(command, "")],
+        });
+    }
+    assert_eq!(bench.machine.poll_release(id, &context()), Poll::Pending);
+    bench.answer(2, |command| vec![stamp(command)]);
+    assert_eq!(bench.machine.poll_release(id, &context()), Poll::Ready(End::Unconfirmed));
+}
+
 /// With many commands under way, releases go out in one command. What that does not free, because processes wait for the lock,
 /// gets a release of its own; and so does each if the command is refused.
 #[test]
