@@ -193,6 +193,8 @@ pub(crate) struct Machine {
     /// Keys whose changes servers push.
     pub(super) watched: ByHash,
     pub(super) batches: Batches,
+    /// Locks that did not go free among others.
+    pub(super) freeing: ByHash,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,
     /// If primaries have a grace.
@@ -244,6 +246,7 @@ impl Machine {
             waiters: ByHash::default(),
             watched: ByHash::default(),
             batches: Batches::default(),
+            freeing: ByHash::default(),
             #[cfg(any(test, feature = "_calls"))]
             calls: super::calls::Calls::default(),
             #[cfg(any(test, feature = "grace"))]

@@ -442,6 +442,7 @@ impl Machine {
         self.is_watched_no_more(id);
         let is_by_slots = self.is_by_slots();
         if let Some(lease) = self.leases.get_mut(id) {
+            self.freeing.take(lease.names.lock());
             let bid = lease.bid.0.take();
             let mut replicas = std::mem::take(&mut lease.replicas);
             if !is_by_slots {
@@ -557,8 +558,7 @@ impl Lease {
 
     /// Whether a server that may have something was sent no release.
     pub(super) fn is_kept(&self) -> bool {
-        let is_kept = |has| matches!(has, Has::Asked | Has::Key | Has::Perhaps);
-        self.replicas.iter().any(|replica| is_kept(replica.has))
+        self.replicas.iter().any(|it| matches!(it.has, Has::Asked | Has::Key | Has::Perhaps))
     }
 
     /// Whether a server would refuse each further release as it has refused the last.

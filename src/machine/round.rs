@@ -398,7 +398,10 @@ impl Machine {
             };
             let is_open = what == What::Release && reply.is_some();
             if is_open && !rules::is_freed(matches!(answer, Answer::Granted(_))) {
-                self.repeat((id, server), round, what, now);
+                if self.repeat((id, server), round, what, now) {
+                    let lease = self.leases.get(id);
+                    lease.into_iter().for_each(|it| self.freeing.insert(it.names.lock(), id));
+                }
                 continue;
             }
             self.tell_callers(Happening::Answered(id), now);

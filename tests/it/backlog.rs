@@ -232,6 +232,29 @@ async fn releases_that_are_many_go_out_although_their_runtime_ends() {
     }
 }
 
+/// Another process has waited for the lock, and given up: its mark is left.
+#[tokio::test]
+async fn a_lock_whose_release_is_gathered_is_free_for_the_next_request_of_its_process() {
+    let server = RedisServer::start();
+    let (locker, other) =
+        (locker_at(server.url(), STUCK).await, locker_at(server.url(), STUCK).await);
+    for number in [31, 77] {
+        let mut guards = Vec::new();
+        for number in 0..100 {
+            guards.push(locker.lock(format!("n{number}")).await.unwrap());
+        }
+        let name = format!("n{number}");
+        let waiting = waits(&other, &server, &name).await;
+        waiting.abort();
+        let queue = format!("{{{name}}}:queue");
+        let has_left = || ["0", "2"].contains(&&*server.cli_text(&["HLEN", &queue]));
+        eventually("its entry is gone", has_left).await;
+        drop(guards);
+        let again = soon("its answer", locker.try_lock(&name).into_future()).await;
+        again.unwrap().release().await.unwrap();
+    }
+}
+
 /// Where much is under way. A lock for which another process waits goes on to that one, also where the server has forgotten the
 /// scripts.
 #[tokio::test]
