@@ -14,18 +14,17 @@ const LEVELS: usize = 11;
 /// No item, no list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Where an item is: in a circular list, whose head the wheel knows.
+/// Where an item is: in the circular list of its tick, whose head the wheel knows; or in none, without a next one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) next: u32,
     previous: u32,
     tick: u64,
-    list: u32,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { next: NONE, previous: NONE, tick: 0, list: NONE }
+        Self { next: NONE, previous: NONE, tick: 0 }
     }
 }
 
@@ -51,10 +50,8 @@ impl Wheel {
     /// Appends an item that is in no list to the list of its tick.
     pub(super) fn insert(&mut self, places: &mut impl Places, index: u32, tick: u64) {
         let tick = tick.max(self.tick);
-        let level = (63 - ((tick ^ self.tick) | 1).leading_zeros()) / DIGIT_BITS;
-        let digit = (tick >> (level * DIGIT_BITS)) & (DIGITS as u64 - 1);
-        self.occupied[level as usize] |= 1 << digit;
-        let list = (level as usize) << DIGIT_BITS | usize::try_from(digit).unwrap_or(0);
+        let list = self.list_of(tick);
+        self.occupied[list >> DIGIT_BITS] |= 1 << (list % DIGITS);
         let head = self.heads[list];
         let (next, previous) = if head == NONE {
             self.heads[list] = index;
@@ -64,22 +61,31 @@ impl Wheel {
             places.place(last).next = index;
             (head, last)
         };
-        let list = u32::try_from(list).unwrap_or(NONE);
-        *places.place(index) = Place { next, previous, tick, list };
+        *places.place(index) = Place { next, previous, tick };
+    }
+
+    /// The list of a tick that is not before the wheel's.
+    fn list_of(&self, tick: u64) -> usize {
+        let level = (63 - ((tick ^ self.tick) | 1).leading_zeros()) / DIGIT_BITS;
+        let digit = (tick >> (level * DIGIT_BITS)) as usize % DIGITS;
+        (level as usize) << DIGIT_BITS | digit
     }
 
     /// Takes an item out of its list, if it is in one.
     pub(super) fn remove(&mut self, places: &mut impl Places, index: u32) {
-        let Place { next, previous, list, .. } = *places.place(index);
-        if list == NONE {
-            return;
+        let Place { next, tick, .. } = *places.place(index);
+        if next != NONE {
+            self.remove_from(self.list_of(tick), places, index);
         }
-        places.place(index).list = NONE;
-        let head = &mut self.heads[list as usize];
+    }
+
+    fn remove_from(&mut self, list: usize, places: &mut impl Places, index: u32) {
+        let Place { next, previous, .. } = *places.place(index);
+        places.place(index).next = NONE;
+        let head = &mut self.heads[list];
         if next == index {
             *head = NONE;
-            self.occupied[(list >> DIGIT_BITS) as usize] &=
-                !(1 << (list & !(u32::MAX << DIGIT_BITS)));
+            self.occupied[list >> DIGIT_BITS] &= !(1 << (list % DIGITS));
             return;
         }
         if *head == index {
@@ -96,7 +102,7 @@ impl Wheel {
             self.tick = self.tick.max(start);
             if list < DIGITS {
                 let head = self.heads[list];
-                self.remove(places, head);
+                self.remove_from(list, places, head);
                 return Some(head);
             }
             self.move_down(places, list);
@@ -110,7 +116,7 @@ impl Wheel {
     fn move_down(&mut self, places: &mut impl Places, list: usize) {
         while self.heads[list] != NONE {
             let head = self.heads[list];
-            self.remove(places, head);
+            self.remove_from(list, places, head);
             let tick = places.place(head).tick;
             self.insert(places, head, tick);
         }
