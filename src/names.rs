@@ -13,7 +13,7 @@
 use std::borrow::Borrow;
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Maximum characters of a name shown to people.
@@ -39,59 +39,58 @@ const OTHER_SUFFIXES: [&[u8]; 9] = [
 ];
 const REIGN_SUFFIX: &[u8] = b":reign";
 const PERMIT_SUFFIX: &str = ":permit";
-/// Maximum bytes of a key without an allocation; the fence key is up to 8 bytes longer than the lock key.
+/// Maximum bytes of a fence key without an allocation, 8 more than the lock key has at the most; a lease has two of these.
+const NAMES_BYTES: usize = 37;
+/// The same for another key, of which there are few.
 const SHORT_BYTES: usize = 54;
 
-/// The keys of one lock.
-#[derive(Clone)]
-pub(crate) struct Names {
-    /// The lock key is the part `lock` of it, with or without braces around it.
-    fence: Key,
-    lock: Range<u16>,
+/// The keys of one lock: the fence key, in place if short, and else in one allocation that all clones share. The lock
+/// key is a part of it, with `braces` around it, 1 or 0.
+pub(crate) enum Names {
+    Short { fence: [u8; NAMES_BYTES], len: u8, braces: u8 },
+    Long { fence: Arc<[u8]>, braces: u8 },
 }
 
-/// A key, in place if short, and else in one allocation that all clones share.
+/// A key, in place if short.
+#[derive(Clone)]
 pub(crate) enum Key {
     Short { bytes: [u8; SHORT_BYTES], len: u8 },
-    Long(Arc<[u8]>),
+    Long(Box<[u8]>),
+}
+
+/// The parts as one text, if that is short.
+#[inline]
+fn joined<const MAX: usize>(parts: &[&[u8]]) -> Option<([u8; MAX], u8)> {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    let mut bytes = [0; MAX];
+    let mut room = bytes.get_mut(..len)?;
+    for part in parts {
+        let (head, rest) = room.split_at_mut(part.len());
+        head.copy_from_slice(part);
+        room = rest;
+    }
+    Some((bytes, u8::try_from(len).ok()?))
 }
 
 impl Key {
     fn new(parts: &[&[u8]]) -> Self {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        if len > SHORT_BYTES {
-            return Self::Long(parts.concat().into());
-        }
-        let mut bytes = [0; SHORT_BYTES];
-        let mut room = &mut bytes[..];
-        for part in parts {
-            let (head, rest) = room.split_at_mut(part.len());
-            head.copy_from_slice(part);
-            room = rest;
-        }
-        Self::Short { bytes, len: u8::try_from(len).expect("it is short") }
+        let long = || Self::Long(parts.concat().into());
+        joined(parts).map_or_else(long, |(bytes, len)| Self::Short { bytes, len })
     }
 
     #[cfg(any(test, feature = "groups"))]
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self::new(&[bytes])
     }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
-            Self::Long(bytes) => bytes,
-        }
-    }
 }
 
 // Not inlined, so that it is compiled once.
-impl Clone for Key {
+impl Clone for Names {
     #[inline(never)]
     fn clone(&self) -> Self {
-        match self {
-            Self::Short { bytes, len } => Self::Short { bytes: *bytes, len: *len },
-            Self::Long(bytes) => Self::Long(Arc::clone(bytes)),
+        match *self {
+            Self::Short { fence, len, braces } => Self::Short { fence, len, braces },
+            Self::Long { ref fence, braces } => Self::Long { fence: Arc::clone(fence), braces },
         }
     }
 }
@@ -101,7 +100,10 @@ impl Deref for Key {
 
     #[inline(never)]
     fn deref(&self) -> &[u8] {
-        self.bytes()
+        match self {
+            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
     }
 }
 
@@ -175,9 +177,13 @@ impl Names {
             }
         }
         let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
-        let fence = Key::new(&[open, prefix, name, close, FENCE_SUFFIX]);
-        let within = |place: usize| u16::try_from(place).map_err(|_| InvalidName::TooLong(length));
-        Ok(Self { fence, lock: within(open.len())?..within(open.len() + length)? })
+        Ok(Self::of(&[open, prefix, name, close, FENCE_SUFFIX], u8::from(!is_tagged)))
+    }
+
+    /// The names with this fence key, in parts.
+    fn of(parts: &[&[u8]], braces: u8) -> Self {
+        let long = || Self::Long { fence: parts.concat().into(), braces };
+        joined(parts).map_or_else(long, |(fence, len)| Self::Short { fence, len, braces })
     }
 
     /// A placeholder for an invalid name, which no command has.
@@ -188,25 +194,27 @@ impl Names {
     /// The key that is the lock.
     #[inline(never)]
     pub(crate) fn lock(&self) -> &[u8] {
-        &self.fence.bytes()[usize::from(self.lock.start)..usize::from(self.lock.end)]
+        let (fence, braces) = (self.fence(), self.braces());
+        &fence[braces..fence.len() - FENCE_SUFFIX.len() - braces]
+    }
+
+    fn braces(&self) -> usize {
+        let (Self::Short { braces, .. } | Self::Long { braces, .. }) = self;
+        usize::from(*braces)
     }
 
     /// The key of the lock's fence counter.
     pub(crate) fn fence(&self) -> &[u8] {
-        &self.fence
+        match self {
+            Self::Short { fence, len, .. } => &fence[..usize::from(*len)],
+            Self::Long { fence, .. } => fence,
+        }
     }
 
     /// The key of the queue of waiting processes.
     #[inline(never)]
     pub(crate) fn queue(&self) -> Key {
-        match &self.fence {
-            Key::Short { bytes, len } if !self.is_another_in_braces() => {
-                let (mut bytes, end) = (*bytes, usize::from(*len));
-                bytes[end - QUEUE_SUFFIX.len()..end].copy_from_slice(QUEUE_SUFFIX);
-                Key::Short { bytes, len: *len }
-            }
-            _ => self.beside(QUEUE_SUFFIX),
-        }
+        self.beside(QUEUE_SUFFIX)
     }
 
     /// The key of the lock's shares.
@@ -219,8 +227,7 @@ impl Names {
     #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn permit(&self, number: u32) -> Self {
         let lock = self.beside(format!(":{number}{PERMIT_SUFFIX}").as_bytes());
-        let length = u16::try_from(lock.len()).expect("names are short");
-        Self { fence: Key::new(&[&lock, FENCE_SUFFIX]), lock: 0..length }
+        Self::of(&[&lock, FENCE_SUFFIX], 0)
     }
 
     /// The keys of the permit whose lock has this key.
@@ -243,13 +250,14 @@ impl Names {
     /// Whether it is a permit's lock: no other lock has such a name.
     #[cfg(any(test, all(feature = "sharing", any(feature = "takeover", feature = "inspect"))))]
     pub(crate) fn is_permit(&self) -> bool {
-        self.lock.start == 0 && self.lock().ends_with(PERMIT_SUFFIX.as_bytes())
+        self.braces() == 0 && self.lock().ends_with(PERMIT_SUFFIX.as_bytes())
     }
 
     /// Another key in the same slot, with this suffix.
     #[inline(never)]
     pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
-        let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
+        let fence = self.fence();
+        let tagged = &fence[..fence.len() - FENCE_SUFFIX.len()];
         let again = if self.is_another_in_braces() { suffix } else { b"" };
         Key::new(&[tagged, suffix, again])
     }
