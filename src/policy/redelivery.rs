@@ -8,7 +8,7 @@ use super::{Backoff, Moment};
 const TRIES: Backoff = Backoff { first: Duration::from_millis(4), longest: Duration::from_secs(1) };
 /// From a release whose acquire may still arrive to its first repetition. Each later gap is twice
 /// the one before.
-const FIRST_GAP: Duration = Duration::from_millis(500);
+const FIRST_GAP_MS: u32 = 500;
 
 /// When a release without a final answer is sent again: safety rule 15.
 ///
@@ -29,20 +29,20 @@ const FIRST_GAP: Duration = Duration::from_millis(500);
 pub struct Redelivery {
     pub(super) pointless_at: Moment,
     /// How often the release was refused, or could not be sent.
-    failed: u32,
-    /// The gap until the next repetition, if the release is doubtful.
-    gap: Option<Duration>,
+    failed: u16,
+    /// The gap until the next repetition, in milliseconds; 0 if the release is not doubtful.
+    gap_ms: u32,
 }
 
 impl Redelivery {
     /// The schedule of a release that need not be sent from `pointless_at` on.
     pub fn new(pointless_at: Moment, is_doubtful: bool) -> Self {
-        Self { pointless_at, failed: 0, gap: is_doubtful.then_some(FIRST_GAP) }
+        Self { pointless_at, failed: 0, gap_ms: if is_doubtful { FIRST_GAP_MS } else { 0 } }
     }
 
     /// When to send the release again after it was refused, or no connection could take it.
     pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Moment {
-        let due_at = now.after(TRIES.delay(self.failed, random));
+        let due_at = now.after(TRIES.delay(self.failed.into(), random));
         self.failed = self.failed.saturating_add(1);
         due_at
     }
@@ -50,26 +50,26 @@ impl Redelivery {
     /// The same after a refusal on the connection of its acquire, which proves that the acquire does
     /// not arrive later, or of a release that is not doubtful.
     pub(crate) fn after_refusal(&mut self, now: Moment, random: u64) -> Moment {
-        self.gap = None;
+        self.gap_ms = 0;
         self.after_failure(now, random)
     }
 
     /// The same after a refusal on another connection than its acquire's: the doubtful release is still to be repeated,
     /// after the same gap.
     pub(crate) fn after_refusal_elsewhere(&mut self, now: Moment, random: u64) -> Moment {
-        self.gap = self.gap.map(|gap| gap / 2);
+        self.gap_ms = self.gap_ms.div_ceil(2);
         self.after_failure(now, random)
     }
 
     /// The release goes out on another connection than its acquire did. If it is doubtful, returns when
     /// to repeat it, and the repetition's schedule; this one ends once the repetition is due.
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
-        let gap = self.gap.take()?;
-        let due_at = now.after(gap);
-        if due_at >= self.pointless_at {
+        let gap_ms = std::mem::take(&mut self.gap_ms);
+        let due_at = now.after(Duration::from_millis(gap_ms.into()));
+        if gap_ms == 0 || due_at >= self.pointless_at {
             return None;
         }
-        let again = Self { gap: Some(gap * 2), ..*self };
+        let again = Self { gap_ms: gap_ms.saturating_mul(2), ..*self };
         self.pointless_at = due_at;
         Some((due_at, again))
     }
