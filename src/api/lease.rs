@@ -1,6 +1,7 @@
 //! A held lease, as its holder uses it.
 
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,12 +21,6 @@ use crate::names::Names;
 use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
 use crate::stats::{Counter, Event};
-
-/// The answers that granted a lease. From one server only the round trip is kept, as a lease may last for long.
-pub(super) enum GrantedBy {
-    One { round_trip: Option<Duration> },
-    Several(Box<Report>),
-}
 
 /// The machine's facts of a granted lease.
 #[derive(Clone, Copy)]
@@ -50,7 +45,10 @@ pub(crate) struct Lease {
     pub(super) also: Box<[Names]>,
     /// When the holder's request returned; the default until then.
     pub(super) granted_at: Moment,
-    pub(super) granted_by: Option<GrantedBy>,
+    /// The answers that granted it. From one server only the round trip is kept, in microseconds and at least one, as a
+    /// lease may last for long.
+    pub(super) granted_by: Option<Box<Report>>,
+    round_trip: Option<NonZeroU32>,
     token: u64,
     is_held: bool,
     is_forgotten: bool,
@@ -67,6 +65,7 @@ impl Lease {
             also: Box::default(),
             granted_at: Moment::default(),
             granted_by: None,
+            round_trip: None,
             token: 0,
             is_held: false,
             is_forgotten: false,
@@ -77,10 +76,10 @@ impl Lease {
     pub(super) fn is_granted(&mut self, granted: Granted) {
         let Granted { token, round_trip } = granted;
         self.token = token;
-        self.granted_by = Some(match self.locker.driver.has_one_link() {
-            true => GrantedBy::One { round_trip },
-            false => GrantedBy::Several(Box::new(self.locker.driver.report(self.id))),
-        });
+        let micros = |trip: Duration| u32::try_from(trip.as_micros()).unwrap_or(u32::MAX).max(1);
+        self.round_trip = round_trip.map(micros).and_then(NonZeroU32::new);
+        let driver = &self.locker.driver;
+        self.granted_by = (!driver.has_one_link()).then(|| Box::new(driver.report(self.id)));
         self.granted_at = clock::now();
         self.is_held = true;
     }
@@ -136,20 +135,12 @@ impl Lease {
 
     /// What each server answered when the lease was granted.
     pub(crate) fn report(&self) -> Report {
-        match &self.granted_by {
-            Some(GrantedBy::Several(report)) => Report::clone(report),
-            Some(GrantedBy::One { round_trip }) => {
-                let server = self.locker.driver.address(0);
-                Report {
-                    servers: vec![ServerReport {
-                        server,
-                        vote: Vote::Granted,
-                        round_trip: *round_trip,
-                    }],
-                }
-            }
-            None => Report::default(),
+        if let Some(report) = &self.granted_by {
+            return Report::clone(report);
         }
+        let server = self.locker.driver.address(0);
+        let round_trip = self.round_trip.map(|micros| Duration::from_micros(micros.get().into()));
+        Report { servers: vec![ServerReport { server, vote: Vote::Granted, round_trip }] }
     }
 
     pub(crate) fn remaining(&self) -> Duration {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquire::Former;
-use super::lease::{GrantedBy, Lease};
+use super::lease::Lease;
 use super::outcome;
 use crate::error::Error;
 #[cfg(any(test, feature = "scriptless"))]
@@ -32,7 +32,7 @@ impl Lease {
             }
             (Former::Anybody, None) => {}
         }
-        self.granted_by = Some(GrantedBy::Several(Box::new(report)));
+        self.granted_by = Some(Box::new(report));
     }
 
     /// Only an exclusive lock with one key can have a ticket.
