@@ -50,7 +50,7 @@ fn what_is_refused_elsewhere_is_tried_again_as_rarely_and_stays_doubtful() {
     let mut gaps = Vec::new();
     for _ in 0..10 {
         let (due_at, again) = release.was_sent(now).expect("it is repeated");
-        assert_eq!(due_at.since(now), FIRST_GAP);
+        assert_eq!(due_at.since(now).as_millis(), FIRST_GAP_MS.into());
         release = again;
         let due_at = release.after_refusal_elsewhere(now, u64::MAX);
         gaps.push(due_at.since(now).as_micros().div_ceil(1000));

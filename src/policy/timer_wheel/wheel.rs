@@ -67,8 +67,8 @@ impl Wheel {
     /// The list of a tick that is not before the wheel's.
     fn list_of(&self, tick: u64) -> usize {
         let level = (63 - ((tick ^ self.tick) | 1).leading_zeros()) / DIGIT_BITS;
-        let digit = (tick >> (level * DIGIT_BITS)) as usize % DIGITS;
-        (level as usize) << DIGIT_BITS | digit
+        let digit = tick >> (level * DIGIT_BITS) & (DIGITS as u64 - 1);
+        (level as usize) << DIGIT_BITS | usize::try_from(digit).unwrap_or(0)
     }
 
     /// Takes an item out of its list, if it is in one.
