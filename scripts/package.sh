@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # them, are 150; scripts are 24, what else docs.rs shows 35, and the lock file, that cargo packs always, 8. (7 kB more since
 # 2026-11-28: what eight reviews from outside found is mended; 2 more since 2026-11-30: releases go out together, and a failed
 # extension keeps its answers; 5 less since then: examples that need many crates are a crate of their own.)
-BYTES_MAX=530700
+BYTES_MAX=528600
 
 target_dir=${CARGO_TARGET_DIR:-$PWD/target}
 # A directory of its own: to cargo a version that was packed once never changes.
