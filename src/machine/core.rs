@@ -287,11 +287,16 @@ impl Machine {
         !self.links[link].talk.out.is_empty() || !self.batches.gathered.is_empty()
     }
 
-    /// Commands of a link that wait for replies; each release counts, also of those that go out together.
+    /// Commands of a link, or of all nodes of a Cluster, that wait for replies; each release counts, also of those that go out
+    /// together.
     #[inline]
     pub(crate) fn in_flight(&self, link: usize) -> usize {
-        let Link { talk, together, .. } = &self.links[link];
-        talk.in_flight() + together + self.batches.gathered.len()
+        let of = |link: &Link| link.talk.in_flight() + link.together;
+        let commands = match self.is_by_slots() {
+            true => self.links.iter().map(of).sum(),
+            false => of(&self.links[link]),
+        };
+        commands + self.batches.gathered.len()
     }
 
     /// Whether there are effects.
