@@ -314,7 +314,8 @@ impl Machine {
         for &id in leases {
             let Some(lease) = self.leases.get_mut(id) else { continue };
             // A server that never granted the lock is told nothing.
-            if what != What::Release || lease.replicas[at].has == Has::Releasing {
+            let is_its = |replica: &Replica| replica.has == Has::Releasing;
+            if what != What::Release || lease.replicas.get(at).is_some_and(is_its) {
                 lease.votes.asked |= u64::from(what != What::Repair) << at;
                 members.push((id, lease.round));
             }
