@@ -113,10 +113,11 @@ impl Machine {
 
     /// Renews at one link, where the replica of each lease has this index.
     pub(super) fn renew_at_one(&mut self, link: usize, at: usize, batch: &[LeaseId], now: Moment) {
+        // It may ask for the reign; nothing may come between what has a key tracked and its renewal.
+        let by = self.reasserted_by(link, at, batch, now);
         if !self.are_read_behind(batch) {
             self.are_watched(link, batch, now);
         }
-        let by = self.reasserted_by(link, at, batch, now);
         #[cfg(any(test, feature = "_kinds"))]
         if self.links[link].is_ready() && self.extends_alone(link, at, batch, now) {
             return;

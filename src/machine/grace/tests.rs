@@ -197,6 +197,34 @@ static LEFT: Kind = Kind {
     ..FENCED
 };
 
+/// What has a key tracked goes right before the script that reads it, also where the reign is asked for again.
+#[test]
+fn a_renewal_that_looks_at_the_reign_first_is_tracked() {
+    let mut bench = with_grace(1, 1);
+    meet(&mut bench, 0, 60);
+    let id = acquire(&mut bench, b"a");
+    let may_track = |command: &[Bytes]| match &command[0][..] {
+        b"SUBSCRIBE" | b"CLIENT" => vec![greeting(command, "")],
+        _ => answer(command),
+    };
+    bench.answer(0, may_track);
+    assert!(is_granted(&mut bench, id));
+    bench.pass(TTL / 5);
+    let (mut place, now) = (None, bench.now);
+    let _ = bench.machine.poll_lost(id, &mut place, &Context::from_waker(Waker::noop()), now);
+    let mut said = Vec::new();
+    for _ in 0..4 {
+        bench.pass(TTL / 20);
+        bench.answer(0, |command| {
+            said.push((is_look(command), text(&command[..command.len().min(2)])));
+            may_track(command)
+        });
+    }
+    let renewal = said.iter().position(|(_, it)| it.starts_with("EVALSHA")).expect("it is renewed");
+    assert!(said[..renewal].iter().any(|(is_look, _)| *is_look), "{said:?}");
+    assert!(said[renewal - 1].1.starts_with("CLIENT CACHING"), "{said:?}");
+}
+
 /// A lease whose only server has a new primary, which has heard nothing of it yet.
 fn held_into_a_grace() -> (Bench, LeaseId) {
     let mut bench = with_grace(1, 1);
