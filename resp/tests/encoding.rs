@@ -2,7 +2,8 @@
 
 use bytes::BytesMut;
 use leasehold_resp::{
-    Decimal, Frame, command_len, encode_command, encode_frame, encode_parts, store_command,
+    Decimal, Frame, command_len, encode_bulk, encode_command, encode_frame, encode_parts,
+    store_command,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -122,7 +123,7 @@ proptest! {
         };
         let mut out = BytesMut::from("before");
         encode_parts(&mut out, &spelled(head), &[one, two], head.len() + end.len());
-        out.extend_from_slice(&spelled(end));
+        end.iter().for_each(|arg| encode_bulk(&mut out, arg));
         prop_assert_eq!(out.split_off("before".len()), command(&args));
         prop_assert_eq!(out, "before");
     }

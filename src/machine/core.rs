@@ -193,7 +193,7 @@ pub(crate) struct Machine {
     /// Keys whose changes servers push.
     pub(super) watched: ByHash,
     pub(super) batches: Batches,
-    /// Locks that did not go free among others.
+    /// Locks that a batch of releases has not freed, until their former leases end.
     pub(super) freeing: ByHash,
     #[cfg(any(test, feature = "_calls"))]
     pub(super) calls: super::calls::Calls,

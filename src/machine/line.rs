@@ -256,6 +256,13 @@ impl ByHash {
         self.known.remove(&self.hashing.hash_one(name))
     }
 
+    /// As [`ByHash::take`], unless another lease is known by that name.
+    pub(super) fn forget(&mut self, name: &[u8], id: LeaseId) {
+        if self.get(name) == Some(id) {
+            self.take(name);
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.known.len()
     }

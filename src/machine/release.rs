@@ -442,7 +442,7 @@ impl Machine {
         self.is_watched_no_more(id);
         let is_by_slots = self.is_by_slots();
         if let Some(lease) = self.leases.get_mut(id) {
-            self.freeing.take(lease.names.lock());
+            self.freeing.forget(lease.names.lock(), id);
             let bid = lease.bid.0.take();
             let mut replicas = std::mem::take(&mut lease.replicas);
             if !is_by_slots {

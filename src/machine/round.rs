@@ -282,7 +282,7 @@ impl Machine {
         self.batches.gathered = gathered;
     }
 
-    /// No reply is read any more, such as that a lock has waiters: each lock goes free by itself too.
+    /// No reply is read any more, so nobody learns which locks of a batch have waiters: each is released by itself too.
     pub(crate) fn is_unread(&mut self, now: Moment) {
         let gathered = mem::take(&mut self.batches.gathered).len();
         if mem::replace(&mut self.is_undriven, true) {
@@ -313,7 +313,7 @@ impl Machine {
         let mut members = mem::take(self.batches.members(batch));
         for &id in leases {
             let Some(lease) = self.leases.get_mut(id) else { continue };
-            // A server that never granted the lock is told nothing.
+            // A server with nothing to release is told nothing.
             let is_its = |replica: &Replica| replica.has == Has::Releasing;
             if what != What::Release || lease.replicas.get(at).is_some_and(is_its) {
                 lease.votes.asked |= u64::from(what != What::Repair) << at;

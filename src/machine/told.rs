@@ -167,11 +167,7 @@ impl Machine {
         let Self { leases, watched, .. } = self;
         if let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_watched) {
             lease.is_watched = false;
-            for key in lease.keys() {
-                if watched.get(key) == Some(id) {
-                    watched.take(key);
-                }
-            }
+            lease.keys().for_each(|key| watched.forget(key, id));
         }
     }
 }

@@ -6,8 +6,8 @@
 //! without `EVAL` gets a `SCRIPT LOAD` before each. A server that lets no script call `TIME` gets scripts with another clock;
 //! that is safe, because a script calls `TIME` before any write that a second run would miss, or an earlier script of the same
 //! link has called it. `AGAIN` is the reply of a script that reached the bound of its work before it did its task; it is called
-//! until it has. A refused request is sent again behind the release of a lock that did not go free among others. After no
-//! other reply is a command sent again.
+//! until it has. A request that is refused because a batch has not released this process' former lease is sent again behind the
+//! release that does. After no other reply is a command sent again.
 //!
 //! A repeated command keeps its time and its owner: a lease counts from the first sending, and a command without a caller
 //! is not repeated.
@@ -314,7 +314,7 @@ impl Machine {
         }
     }
 
-    /// Whether the lock is free by now: its former lease, which kept it from this one, did not go free among others.
+    /// Whether the lock is free by now: a former lease kept it, which a batch has not released, and which was then released by itself.
     fn is_freed_now(&self, id: LeaseId, at: usize, answer: Answer) -> bool {
         let lease = |id| self.leases.get(id);
         let former = || lease(id).and_then(|it| lease(self.freeing.get(it.names.lock())?));
