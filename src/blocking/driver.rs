@@ -213,7 +213,7 @@ impl Shared {
             let Some(socket) = wire.socket.clone().filter(|_| !wire.is_writing) else {
                 return state;
             };
-            if !machine.has_output(link) && wire.rest.is_empty() {
+            if machine.output_bytes(link).is_none() && wire.rest.is_empty() {
                 return state;
             }
             let mut bytes = mem::take(&mut wire.rest);

@@ -2,7 +2,7 @@
 //!
 //! The machine is behind one mutex with short sections. Inside, nothing is written, no task is woken and no code of a user
 //! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
-//! writes its own; with more, the task does, so that one write carries many. That task reads all links and has the one timer.
+//! writes its own; with more, what has gathered to a part of them, or the task does, so that one write carries many. That task reads all links and has the one timer.
 //! Dials, and calls of a provider of credentials, are tasks of their own. A dial drives its handshake itself, and then hands
 //! that over: only a whole handshake shows which address of a name serves.
 
@@ -56,8 +56,9 @@ use crate::policy::Moment;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
-/// With more commands than this in flight, the task writes.
-const WRITTEN_INLINE_MAX: usize = 6;
+/// A caller writes once the output has this many bytes for each command under way, an eighth of most commands: so the server
+/// works while others go on, and with few under way each is written at once. What is less is left to the task.
+const WRITTEN_FROM: usize = 12;
 /// One read of a socket; most replies are below 100 bytes.
 const READ_BYTES: usize = 4096;
 /// With less room than this a new buffer is allocated.
@@ -144,7 +145,7 @@ impl Shared {
         let now = clock::now();
         let mut state = self.lock();
         let result = call(&mut state.machine, now);
-        self.carry_out(state, now, WRITTEN_INLINE_MAX);
+        self.carry_out(state, now, WRITTEN_FROM);
         result
     }
 
@@ -159,7 +160,7 @@ impl Shared {
     #[inline(never)]
     fn is_looked_at(self: &Arc<Self>, state: MutexGuard<'_, State>) {
         if state.machine.has_effects() || state.machine.due() < state.planned {
-            self.carry_out(state, clock::now(), WRITTEN_INLINE_MAX);
+            self.carry_out(state, clock::now(), WRITTEN_FROM);
         }
     }
 
@@ -175,7 +176,7 @@ impl Shared {
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         now: Moment,
-        inline_max: usize,
+        from: usize,
     ) {
         #[cfg(feature = "cluster")]
         state.grow();
@@ -184,7 +185,7 @@ impl Shared {
         let (mut first, mut others) = (None, Vec::new());
         for link in 0..state.wires.len() {
             let runs = || self.runs_beside_caller();
-            let Some(writer) = state.writer_of(link, inline_max, runs) else { continue };
+            let Some(writer) = state.writer_of(link, from, runs) else { continue };
             writer.take(state.machine.output(link, now));
             if first.is_none() {
                 first = Some(writer);
@@ -323,20 +324,18 @@ impl State {
         (None, mem::replace(effects, mem::take(&mut self.spare_effects)))
     }
 
-    /// Takes the output to be written now, if there is any, no other party writes it, and it is not left to the task, which
-    /// `runs` meanwhile.
+    /// Takes the output to be written now, if there is any, no other party writes it, and it is not too little, which is left to
+    /// the task if that `runs` meanwhile.
     fn writer_of(
         &mut self,
         link: usize,
-        inline_max: usize,
+        from: usize,
         runs: impl FnOnce() -> bool,
     ) -> Option<Arc<Writer>> {
         let wire = &mut self.wires[link];
-        if !self.machine.has_output(link) {
-            return None;
-        }
-        let is_many = wire.is_left || self.is_driven && self.machine.in_flight(link) > inline_max;
-        if is_many && runs() {
+        let bytes = self.machine.output_bytes(link)?;
+        let is_little = self.is_driven && bytes < from * self.machine.in_flight(link);
+        if is_little && runs() {
             self.has_news |= !mem::replace(&mut wire.is_left, true);
             return None;
         }
@@ -464,7 +463,7 @@ impl Task {
                 Err(fault) => state.machine.disconnected(link, fault, now),
             }
         }
-        shared.carry_out(state, now, usize::MAX);
+        shared.carry_out(state, now, 0);
     }
 
     fn read_all(&mut self, shared: &Arc<Shared>, context: &mut Context<'_>) {
@@ -488,7 +487,7 @@ impl Task {
             let fault = match read {
                 Ok(1..) => {
                     state.machine.received(link, bytes, now);
-                    shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+                    shared.carry_out(state, now, WRITTEN_FROM);
                     if half.poll_readable(context).is_pending() {
                         return;
                     }
@@ -503,7 +502,7 @@ impl Task {
             let writer = state.wires[link].writer.take();
             state.wires[link].why = Some(fault.into());
             state.machine.disconnected(link, Fault::Closed, now);
-            shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+            shared.carry_out(state, now, WRITTEN_FROM);
             drop(writer);
             return;
         }
@@ -549,7 +548,7 @@ impl Task {
                 return pin!(yield_now()).poll(context).is_ready();
             }
             state.machine.tick(now);
-            shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+            shared.carry_out(state, now, WRITTEN_FROM);
             return true;
         }
         if due < state.planned || state.planned <= now {
@@ -577,7 +576,7 @@ impl Drop for Task {
         (state.is_driven, state.task) = (false, None);
         state.wires.iter_mut().for_each(|wire| wire.is_left = false);
         state.machine.is_abandoned(now);
-        shared.carry_out(state, now, usize::MAX);
+        shared.carry_out(state, now, 0);
     }
 }
 

@@ -282,9 +282,10 @@ impl Machine {
         &mut link.talk.out
     }
 
-    /// Whether there is something to send over a link.
-    pub(crate) fn has_output(&self, link: usize) -> bool {
-        !self.links[link].talk.out.is_empty() || !self.batches.gathered.is_empty()
+    /// How many bytes are to be sent over a link, without releases that are still gathered; none if there is nothing to send.
+    pub(crate) fn output_bytes(&self, link: usize) -> Option<usize> {
+        let bytes = self.links[link].talk.out.len();
+        (bytes != 0 || !self.batches.gathered.is_empty()).then_some(bytes)
     }
 
     /// Commands of a link, or of all nodes of a Cluster, that wait for replies; each release counts, also of those that go out
