@@ -10,8 +10,6 @@
 --
 -- A byte 0 after the owner's value means that there are waiters: see queue.lua.
 --
--- A TTL of 0 releases a lock for which nobody waits: the others need release.lua, and 0 says so.
---
 -- This never shortens a lease: all extensions of one lease have the same TTL, so the last to arrive has
 -- the latest end. If a key ends later than that, a server's clock was set back, or its end was set by
 -- hand: it gets the lease's own end again, or else the lock would stay long after its holder died. This
@@ -26,18 +24,15 @@ local kept = {stamp}
 for lock = 1, #KEYS do
   kept[lock + 1] = 0
   local holder = redis.pcall('GET', KEYS[lock])
-  local is_kept = ARGV[2 * lock] ~= '0'
-  if is_kept and type(holder) == 'string' and string.byte(holder, -1) == 0 then
+  if type(holder) == 'string' and string.byte(holder, -1) == 0 then
     holder = string.sub(holder, 1, -2)
   end
   if holder == ARGV[2 * lock - 1] then
     redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
-    if is_kept then
-      redis.call('GET', KEYS[lock])
-    end
+    redis.call('GET', KEYS[lock])
     kept[lock + 1] = 1
   else
-    if is_kept and type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+    if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
       redis.call('GET', KEYS[lock])
     end
     all = false

@@ -22,6 +22,7 @@ pub(crate) use script;
 pub(crate) const ACQUIRE: Script = script!("acquire.lua");
 pub(crate) const EXTEND: Script = script!("extend.lua");
 pub(crate) const RELEASE: Script = script!("release.lua");
+pub(crate) const FREE: Script = script!("free.lua");
 pub(crate) const REPAIR: Script = script!("repair.lua");
 pub(crate) const QUEUE: Script = script!("queue.lua");
 #[cfg(any(test, feature = "grace"))]
@@ -39,6 +40,7 @@ pub(crate) const fn of_locks(others: &'static [Script]) -> Scripts {
         acquire: ACQUIRE,
         extend: EXTEND,
         release: RELEASE,
+        free: FREE,
         repair: REPAIR,
         queue: QUEUE,
         clock: CLOCK,
@@ -80,7 +82,7 @@ pub(crate) const PARTS_LENGTH: usize = {
 
 /// All that locks of one owner need.
 #[cfg(test)]
-pub(crate) const CATALOG: [Script; 6] = [ACQUIRE, EXTEND, RELEASE, REPAIR, QUEUE, HOLDER];
+pub(crate) const CATALOG: [Script; 7] = [ACQUIRE, EXTEND, RELEASE, REPAIR, QUEUE, HOLDER, FREE];
 
 const fn part(name: &[u8]) -> &'static [u8] {
     let mut parts = PARTS;

@@ -172,12 +172,7 @@ impl Shared {
     }
 
     /// Unlocks the mutex, then writes and wakes.
-    fn carry_out(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        now: Moment,
-        from: usize,
-    ) {
+    fn carry_out(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: Moment, from: usize) {
         #[cfg(feature = "cluster")]
         state.grow();
         let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());

@@ -89,7 +89,7 @@ impl Answer {
         }
     }
 
-    /// The answer of `extend.lua` for the lease at this index among `count`.
+    /// The answer of `extend.lua` or `free.lua` for the lease at this index among `count`.
     pub(crate) fn of_extend(reply: &Frame, at: usize, count: usize) -> Option<Self> {
         match reply {
             Frame::Bulk(_) => Some(Self::Granted(None)),

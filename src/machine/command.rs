@@ -156,6 +156,8 @@ pub(crate) struct Scripts {
     pub(crate) queue: Script,
     /// The clock that is put on the first line of a script where none may call `TIME`.
     pub(crate) clock: &'static str,
+    /// Loaded once a server does not have it.
+    pub(crate) free: Script,
     /// The scripts that are seldom called: no handshake loads them.
     pub(crate) others: &'static [Script],
 }
@@ -168,7 +170,7 @@ impl Scripts {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = Script> + use<> {
-        self.loaded().into_iter().chain(self.others.iter().copied())
+        self.loaded().into_iter().chain([self.free]).chain(self.others.iter().copied())
     }
 
     /// The text of the script that an error names, if the server names one.

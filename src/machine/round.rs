@@ -8,9 +8,8 @@
 //! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
 //! whole timeout. Held leases are renewed and released there anyway.
 //!
-//! Beside that, commands for several leases: renewals that are due together, and releases where much is under way. A release
-//! is an extension to 0 ms; what such a command does not free, because another process may wait, gets a release of its own,
-//! which can hand it on.
+//! Beside that, commands for several leases: renewals that are due together, and releases where much is under way. What such a
+//! command does not free, because another process may wait, gets a release of its own, which can hand it on.
 
 use std::mem;
 use std::ptr;
@@ -346,9 +345,11 @@ impl Machine {
         let Self { links, leases, settings, .. } = self;
         let talk = &mut links[link].talk;
         let is_whole = what == What::Repair || by.is_some();
-        let (script, keys, words) = match is_whole {
-            true => (&settings.scripts.repair, 2, 3),
-            false => (&settings.scripts.extend, 1, 2),
+        let is_freed = what == What::Release;
+        let (script, keys, words) = match () {
+            () if is_whole => (&settings.scripts.repair, 2, 3),
+            () if is_freed => (&settings.scripts.free, 1, 1),
+            () => (&settings.scripts.extend, 1, 2),
         };
         let more = members.len() * (keys + words) + usize::from(by.is_some());
         let out = &mut talk.out;
@@ -361,9 +362,10 @@ impl Machine {
             }
         }
         for lease in its() {
-            let ttl = if what == What::Release { 0 } else { lease.key_ms() };
             encode_bulk(out, lease.owner.value());
-            encode_bulk(out, &Decimal::new(ttl));
+            if !is_freed {
+                encode_bulk(out, &Decimal::new(lease.key_ms()));
+            }
             if is_whole {
                 encode_bulk(out, &Decimal::new(lease.relay.last_aside(lease.token)));
             }
@@ -426,7 +428,7 @@ impl Machine {
     ) -> bool {
         if what == What::Release {
             let talk = &mut self.links[server].talk;
-            talk.call(&self.settings.scripts.extend, &[], &[], To::Nobody, now);
+            talk.call(&self.settings.scripts.free, &[], &[], To::Nobody, now);
             return false;
         }
         let members = mem::take(self.batches.members(batch));

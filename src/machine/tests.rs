@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::policy::{Bounds, Moment, Quorum, Retry, Term, Wait};
 use crate::sha1;
 
-const TEXTS: [&str; 5] = ["return 1", "return 2", "return 3", "return 4", "return 5"];
+const TEXTS: [&str; 6] = ["return 1", "return 2", "return 3", "return 4", "return 5", "return 6"];
 /// Servers are to tell of the lock, and a request that waits asks again anyway.
 static POLLING: Waits = Waits {
     refused: |machine, _, now| {
@@ -53,19 +53,21 @@ pub(super) const ROUTING: Routing = Routing {
 
 /// The scripts of a test: nobody runs them.
 fn scripts() -> Scripts {
-    static DIGESTS: [sha1::Digest; 5] = [
+    static DIGESTS: [sha1::Digest; 6] = [
         sha1::digest(TEXTS[0].as_bytes()),
         sha1::digest(TEXTS[1].as_bytes()),
         sha1::digest(TEXTS[2].as_bytes()),
         sha1::digest(TEXTS[3].as_bytes()),
         sha1::digest(TEXTS[4].as_bytes()),
+        sha1::digest(TEXTS[5].as_bytes()),
     ];
-    let [acquire, extend, release, repair, queue] =
-        [0, 1, 2, 3, 4].map(|at| Script { text: TEXTS[at], digest: &DIGESTS[at] });
+    let [acquire, extend, release, repair, queue, free] =
+        [0, 1, 2, 3, 4, 5].map(|at| Script { text: TEXTS[at], digest: &DIGESTS[at] });
     Scripts {
         acquire,
         extend,
         release,
+        free,
         repair,
         queue,
         clock: "local function clock() end",

@@ -63,14 +63,10 @@ impl<'a> Deed<'a> {
     pub(super) fn owner(&self, index: usize) -> &Bytes {
         match self.what {
             What::Extend => &self.argv[2 * index],
+            What::Free => &self.argv[index],
             What::Repair if !self.is_shared && self.argv.len() > 4 => &self.argv[3 * index],
             _ => &self.argv[0],
         }
-    }
-
-    /// Whether it only frees the lock at this index, if nobody waits for it.
-    pub(super) fn only_frees(&self, index: usize) -> bool {
-        self.what == What::Extend && !self.is_shared && self.argv[2 * index + 1] == "0"
     }
 
     /// Whether the released lock goes to the next waiter. A release that names only the lock frees it.
@@ -92,6 +88,8 @@ pub(super) enum What {
     Acquire,
     Extend,
     Release,
+    /// Of several locks for which nobody waits.
+    Free,
     Repair,
     Set,
     Draw,
@@ -105,6 +103,7 @@ impl What {
             Self::Acquire => "commands: acquire",
             Self::Extend => "commands: extend",
             Self::Release => "commands: release",
+            Self::Free => "commands: free",
             Self::Repair => "commands: repair",
             Self::Set => "commands: set",
             Self::Draw => "commands: draw",
@@ -140,6 +139,7 @@ pub(super) fn deed<'a>(digest: &[u8], words: &'a [Bytes]) -> Option<Deed<'a>> {
         2 => (What::Release, 3),
         3 => (What::Repair, 2),
         4 => (What::Wait, 3),
+        6 => (What::Free, 1),
         _ => return None,
     };
     let counters = if step > 2 || number == SEIZE || number == 3 { keys.get(1..)? } else { &[] };

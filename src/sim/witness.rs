@@ -225,7 +225,7 @@ pub(crate) fn run(
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
         }
-        if deed.what == What::Release || deed.only_frees(index) {
+        if matches!(deed.what, What::Release | What::Free) {
             history.note_release(number, client, owner, stamp.at);
         }
         if matches!(deed.what, What::Acquire | What::Wait) && !deed.is_shared {
@@ -276,7 +276,7 @@ pub(crate) fn run(
                 }
             }
             What::Draw => {}
-            What::Extend if deed.only_frees(index) => {
+            What::Free => {
                 history.questions.note_release(held.clone(), stamp.at);
                 if is_kept(&reply, index) {
                     history.questions.note_freed(held, number);

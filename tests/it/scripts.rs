@@ -8,6 +8,7 @@ use leasehold_testing::{RedisServer, whole};
 
 const ACQUIRE: &str = include_str!("../../scripts/acquire.lua");
 const EXTEND: &str = include_str!("../../scripts/extend.lua");
+const FREE: &str = include_str!("../../scripts/free.lua");
 const RELEASE: &str = include_str!("../../scripts/release.lua");
 const KEEP: &str = include_str!("../../scripts/keep.lua");
 const HOLDER: &str = include_str!("../../scripts/holder.lua");
@@ -751,6 +752,30 @@ fn extend_and_release_serve_the_owner_alone() {
     assert!(!exists(&server, "k"));
     server.cli(&["SET", "k", "before"]);
     assert_eq!(release(&["me", "", "before"]), Said::Yes, "what it took over from");
+}
+
+#[test]
+fn free_releases_what_its_owners_have_and_nobody_waits_for() {
+    let server = RedisServer::start();
+    let free = |owners: &[&str]| eval(&server, FREE, &["a", "b", "c"], owners);
+    assert_eq!(eval(&server, FREE, &[], &[]), Said::Yes);
+    for (lock, holder) in [("a", "me"), ("b", "you\0"), ("c", "they")] {
+        server.cli(&["SET", lock, holder, "PX", "60000"]);
+    }
+    assert_eq!(words(&free(&["me", "you", "others"])), ["1", "0", "0"]);
+    assert!(!exists(&server, "a"));
+    assert_eq!((&get(&server, "b")[..], &get(&server, "c")[..]), ("you\0", "they"));
+    server.cli(&["DEL", "b"]);
+    server.cli(&["RPUSH", "b", "no lock"]);
+    assert_eq!(words(&free(&["me", "you", "they"])), ["0", "0", "1"], "one is no lock any more");
+    assert!(exists(&server, "b") && !exists(&server, "c"));
+    server.cli(&["DEL", "b"]);
+    for (lock, holder) in [("a", "me"), ("b", "you"), ("c", "they")] {
+        server.cli(&["SET", lock, holder]);
+    }
+    assert_eq!(free(&["me", "you", "they"]), Said::Yes);
+    assert!(["a", "b", "c"].iter().all(|lock| !exists(&server, lock)));
+    assert_eq!(words(&free(&["me", "you", "they"])), ["0", "0", "0"]);
 }
 
 #[test]

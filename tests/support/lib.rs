@@ -45,6 +45,7 @@ pub use certificates::{Authority, Identity};
 pub use client::Client;
 pub use cluster::Cluster;
 pub use fleet::Fleet;
+pub use metrics_util;
 pub use program::Program;
 pub use proxy::{Fault, FaultProxy, Harm};
 pub use scripted::{Action, Command, ScriptedServer};

@@ -437,7 +437,7 @@ fn releases_go_out_together_where_much_is_under_way() {
         ids.iter().for_each(|id| bench.machine.release(*id, bench.now));
         let together = bench.said(0);
         let [command] = &together[..] else { panic!("{together:?}") };
-        assert_eq!((&command[1], &command[2][..]), (&scripts.extend.digest.into(), &b"3"[..]));
+        assert_eq!((&command[1], &command[2][..]), (&scripts.free.digest.into(), &b"3"[..]));
         for command in asked {
             bench.reply(0, &stamp(&command));
         }
@@ -460,7 +460,7 @@ fn releases_go_out_together_where_much_is_under_way() {
         others.iter().for_each(|id| _ = bench.machine.forget(*id, bench.now));
         bench.machine.forget(more, bench.now);
         let said = bench.said(0);
-        let is_together = said.iter().any(|it| it[1] == scripts.extend.digest);
+        let is_together = said.iter().any(|it| it[1] == scripts.free.digest);
         assert_eq!(is_together, reply.is_empty(), "{said:?}");
     }
 }
