@@ -156,7 +156,7 @@ pub(crate) struct Scripts {
     pub(crate) queue: Script,
     /// The clock that is put on the first line of a script where none may call `TIME`.
     pub(crate) clock: &'static str,
-    /// Loaded once a server does not have it.
+    /// Loaded once a server lacks it: most programs never have much under way.
     pub(crate) free: Script,
     /// The scripts that are seldom called: no handshake loads them.
     pub(crate) others: &'static [Script],
