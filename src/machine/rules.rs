@@ -35,7 +35,7 @@ pub(super) fn goes_again(may_serve: bool) -> bool {
 
 /// Whether releases go out together, with this number of commands under way: then the server's time counts most.
 pub(super) fn gathers(in_flight: usize) -> bool {
-    in_flight >= 16
+    in_flight >= 8
 }
 
 /// Whether a release among others freed its lock.
