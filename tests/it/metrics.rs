@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::{Event, Locker, Loss, SECONDS_BUCKETS};
-use leasehold_testing::metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use leasehold_testing::{Client, Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
 use metrics::LocalRecorderGuard;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::answers::{TOLD, ask_each};
 

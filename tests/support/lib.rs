@@ -45,13 +45,13 @@ pub use certificates::{Authority, Identity};
 pub use client::Client;
 pub use cluster::Cluster;
 pub use fleet::Fleet;
-pub use metrics_util;
 pub use program::Program;
 pub use proxy::{Fault, FaultProxy, Harm};
 pub use scripted::{Action, Command, ScriptedServer};
 pub use sentinel::Sentinels;
 pub use server::{RedisServer, has_least_rights};
 pub use stepwise::Stepwise;
+pub use tracing_subscriber;
 
 /// How long a test waits before it fails as stuck. Generous: it only matters to broken tests.
 pub const STUCK: Duration = Duration::from_secs(20);

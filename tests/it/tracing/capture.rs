@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use leasehold_testing::tracing_subscriber::Layer;
+use leasehold_testing::tracing_subscriber::layer::{Context, SubscriberExt};
+use leasehold_testing::tracing_subscriber::registry::LookupSpan;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
-use tracing_subscriber::Layer;
-use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::registry::LookupSpan;
 
 /// A span as it was recorded.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +88,7 @@ impl Capture {
         IS_ASKED
             .call_once(|| tracing::subscriber::set_global_default(Deaf).expect("it is the first"));
         let capture = Self::default();
-        let subscriber = tracing_subscriber::registry().with(capture.clone());
+        let subscriber = leasehold_testing::tracing_subscriber::registry().with(capture.clone());
         (capture, tracing::subscriber::set_default(subscriber))
     }
 
