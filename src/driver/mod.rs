@@ -2,9 +2,9 @@
 //!
 //! The machine is behind one mutex with short sections. Inside, nothing is written, no task is woken and no code of a user
 //! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
-//! writes its own; with more, what has gathered to a part of them, or the task does, so that one write carries many. That task reads all links and has the one timer.
-//! Dials, and calls of a provider of credentials, are tasks of their own. A dial drives its handshake itself, and then hands
-//! that over: only a whole handshake shows which address of a name serves.
+//! writes its own; with more, once a part of them has gathered. What is left the task writes, which reads all links and has
+//! the one timer. Dials, and calls of a provider of credentials, are tasks of their own. A dial drives its handshake itself,
+//! and then hands that over: only a whole handshake shows which address of a name serves.
 
 mod aside;
 #[cfg(any(test, feature = "_calls"))]
@@ -56,8 +56,8 @@ use crate::policy::Moment;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
-/// A caller writes once the output has this many bytes for each command under way, an eighth of most commands: so the server
-/// works while others go on, and with few under way each is written at once. What is less is left to the task.
+/// A caller writes once the output has this many bytes for each command under way. Most commands have eight times that, or
+/// more: so few are written one by one, and with many the server works on some while other callers go on.
 const WRITTEN_FROM: usize = 12;
 /// One read of a socket; most replies are below 100 bytes.
 const READ_BYTES: usize = 4096;
