@@ -21,6 +21,8 @@ pub(crate) struct Harm {
     is_done: AtomicBool,
     /// Scripts are called on the connection, so its handshake is over.
     is_greeted: AtomicBool,
+    /// A lock was read on the connection: a text may be the reply to that.
+    has_read: AtomicBool,
 }
 
 impl Harm {
@@ -38,15 +40,21 @@ impl Harm {
     }
 
     pub(super) fn note_sent(&self, words: &[Bytes]) {
-        if words.first().is_some_and(|verb| verb == "EVALSHA") {
-            self.is_greeted.store(true, Ordering::Relaxed);
+        match words.first().map(|verb| &verb[..]) {
+            Some(b"EVALSHA") => self.is_greeted.store(true, Ordering::Relaxed),
+            Some(b"GET") => self.has_read.store(true, Ordering::Relaxed),
+            _ => {}
         }
     }
 
     /// Whether this reply cannot be that of the command that waits for it. Errors, and replies to plain
     /// commands, may be any command's: later replies show that.
     pub(super) fn is_shown_by(&self, reply: &Frame) -> bool {
-        let is_of_one = matches!(reply, Frame::Array(_) | Frame::Bulk(_));
+        let is_of_one = match reply {
+            Frame::Array(_) => true,
+            Frame::Bulk(_) => !self.has_read.load(Ordering::Relaxed),
+            _ => false,
+        };
         is_of_one && self.is_done() && self.is_greeted.load(Ordering::Relaxed)
     }
 
