@@ -8,8 +8,8 @@
 -- Atomic  because a server runs a script whole: no lock can expire and be taken by another between reading
 --         its owner and deleting it.
 --
--- A byte 0 after an owner's value means that there are waiters: see queue.lua. All locks are deleted by one command:
--- one for each takes a server twice as long.
+-- A byte 0 after an owner's value means that there are waiters: see queue.lua. All locks are deleted by one command,
+-- which takes a server a little less time than one for each.
 
 local stamp, free, freed = ARGV[#ARGV], {}, {}
 freed[1] = stamp

@@ -345,11 +345,10 @@ impl Machine {
         let Self { links, leases, settings, .. } = self;
         let talk = &mut links[link].talk;
         let is_whole = what == What::Repair || by.is_some();
-        let is_freed = what == What::Release;
-        let (script, keys, words) = match () {
-            () if is_whole => (&settings.scripts.repair, 2, 3),
-            () if is_freed => (&settings.scripts.free, 1, 1),
-            () => (&settings.scripts.extend, 1, 2),
+        let (script, keys, words) = match what {
+            What::Release => (&settings.scripts.free, 1, 1),
+            _ if is_whole => (&settings.scripts.repair, 2, 3),
+            _ => (&settings.scripts.extend, 1, 2),
         };
         let more = members.len() * (keys + words) + usize::from(by.is_some());
         let out = &mut talk.out;
@@ -363,7 +362,7 @@ impl Machine {
         }
         for lease in its() {
             encode_bulk(out, lease.owner.value());
-            if !is_freed {
+            if what != What::Release {
                 encode_bulk(out, &Decimal::new(lease.key_ms()));
             }
             if is_whole {
