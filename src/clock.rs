@@ -83,12 +83,12 @@ pub(crate) fn wall_micros() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// A unique id of 128 bits for one attempt of one owner: see [`owners`].
+/// A unique id of 128 bits for one attempt of one owner at `now`: see [`owners`].
 ///
 /// # Panics
 ///
 /// As [`random_id`].
-pub(crate) fn owner_id() -> u128 {
+pub(crate) fn owner_id(now: Moment) -> u128 {
     thread_local! {
         static OWNERS: Cell<owners::Owners> = const { Cell::new(owners::Owners::NONE) };
     }
@@ -97,7 +97,7 @@ pub(crate) fn owner_id() -> u128 {
         return u128::from_be_bytes(id);
     }
     let mut owners = OWNERS.get();
-    let id = owners.next(now(), || u128::from_ne_bytes(random_id()));
+    let id = owners.next(now, || u128::from_ne_bytes(random_id()));
     OWNERS.set(owners);
     id
 }

@@ -176,8 +176,9 @@ impl Names {
                 return Err(InvalidName::Braces);
             }
         }
-        let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
-        Ok(Self::of(&[open, prefix, name, close, FENCE_SUFFIX], u8::from(!is_tagged)))
+        let (open, end): (&[u8], &[u8]) =
+            if is_tagged { (b"", FENCE_SUFFIX) } else { (b"{", b"}:fence") };
+        Ok(Self::of(&[open, prefix, name, end], u8::from(!is_tagged)))
     }
 
     /// The names with this fence key, in parts.
@@ -214,6 +215,14 @@ impl Names {
     /// The key of the queue of waiting processes.
     #[inline(never)]
     pub(crate) fn queue(&self) -> Key {
+        // Fast path: another end of the fence key.
+        if let Self::Short { fence, len, braces: 1 } = *self {
+            let mut bytes = [0; SHORT_BYTES];
+            bytes[..NAMES_BYTES].copy_from_slice(&fence);
+            let end = usize::from(len);
+            bytes[end - QUEUE_SUFFIX.len()..end].copy_from_slice(QUEUE_SUFFIX);
+            return Key::Short { bytes, len };
+        }
         self.beside(QUEUE_SUFFIX)
     }
 

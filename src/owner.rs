@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::clock::owner_id;
+use crate::clock::{now, owner_id};
 use crate::error::value::FORMAT;
 pub(crate) use crate::error::value::{ID_LENGTH, Mark};
 
@@ -47,7 +47,7 @@ impl Owner {
 fn fresh_head() -> [u8; HEAD_LENGTH] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut head = [FORMAT; HEAD_LENGTH];
-    for (digits, byte) in head.chunks_exact_mut(2).zip(owner_id().to_be_bytes()) {
+    for (digits, byte) in head.chunks_exact_mut(2).zip(owner_id(now()).to_be_bytes()) {
         digits[0] = DIGITS[usize::from(byte >> 4)];
         digits[1] = DIGITS[usize::from(byte & 15)];
     }

@@ -498,9 +498,9 @@ impl<F: Fencing> Future for Acquire<F> {
             Some(acquiring) => acquiring,
             None => {
                 asked.check(defaults, Guard::<F>::FENCED)?;
-                engine.check_runtime()?;
+                let is_elsewhere = engine.check_runtime()?;
                 acquiring.insert(match asked.way {
-                    None => begin(engine, &asked.wish, context)?,
+                    None => begin(engine, &asked.wish, is_elsewhere, context)?,
                     Some(way) => way(engine, &asked.wish),
                 })
             }

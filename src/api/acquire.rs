@@ -43,6 +43,8 @@ pub(crate) struct Acquire {
     lease: Option<Lease>,
     /// The next poll is still the caller's first: it returns pending, and [`Acquire::new`] has left the waker.
     is_new: bool,
+    /// The caller's first poll is on another runtime than the driver's.
+    is_elsewhere: bool,
     #[cfg(any(test, feature = "takeover"))]
     former: Option<Former>,
     timekeeper: Timekeeper,
@@ -52,7 +54,12 @@ pub(crate) struct Acquire {
 impl Acquire {
     /// Begins a request in the caller's first poll. A request that is answered at once still yields once: other tasks
     /// run first, the driver's too, which may have news that a retrying caller needs.
-    pub(crate) fn new(locker: &Locker, options: Options, context: &Context<'_>) -> Self {
+    pub(crate) fn new(
+        locker: &Locker,
+        options: Options,
+        is_elsewhere: bool,
+        context: &Context<'_>,
+    ) -> Self {
         let names = options.names.clone();
         let (id, asked_at, is_answered) = locker.driver.with(|machine, now| {
             let id = machine.acquire(options, now);
@@ -66,6 +73,7 @@ impl Acquire {
             asked_at,
             lease,
             is_new: true,
+            is_elsewhere,
             #[cfg(any(test, feature = "takeover"))]
             former: None,
             timekeeper: Timekeeper::default(),
@@ -77,8 +85,10 @@ impl Acquire {
     #[cfg(any(test, feature = "groups"))]
     pub(crate) async fn begun(locker: &Locker, options: Options) -> Self {
         let mut options = Some(options);
+        let is_elsewhere = locker.driver.is_elsewhere() == Some(true);
         let begin = |context: &mut Context<'_>| {
-            options.take().map_or(Poll::Pending, |it| Poll::Ready(Self::new(locker, it, context)))
+            let begun = |it| Poll::Ready(Self::new(locker, it, is_elsewhere, context));
+            options.take().map_or(Poll::Pending, begun)
         };
         poll_fn(begin).await
     }
@@ -118,7 +128,7 @@ impl Acquire {
         let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
         let (id, driver) = (lease.id, &lease.locker.driver);
         let is_new = std::mem::take(&mut self.is_new);
-        if is_new && !self.timekeeper.is_elsewhere(driver) {
+        if is_new && !self.is_elsewhere {
             return Poll::Pending;
         }
         let polled = self.timekeeper.poll(driver, context, |machine, context| {

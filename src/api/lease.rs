@@ -104,7 +104,7 @@ impl Lease {
     /// # Errors
     ///
     /// As [`Locker::check_runtime`], unless the lease has ended.
-    pub(super) fn check_runtime(&self) -> Result<(), Error> {
+    pub(super) fn check_runtime(&self) -> Result<bool, Error> {
         let is_lost = |wrong| self.loss().map_or(wrong, |loss| self.lost_by(loss));
         self.locker.check_runtime().map_err(is_lost)
     }
@@ -246,11 +246,11 @@ impl Lease {
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
-        self.check_runtime()?;
+        let is_elsewhere = self.check_runtime()?;
         let (id, driver) = (self.id, self.locker.driver.clone());
         let mut step = driver.holds().release_asked(id, &self.names);
         let release = |machine: &mut Machine, now| machine.release(id, now);
-        let end = driver.call(release, |machine, context| {
+        let end = driver.call(is_elsewhere, release, |machine, context| {
             let end = machine.poll_release(id, context);
             self.is_forgotten = end == Poll::Ready(End::Released) && machine.forget_clear(id);
             end

@@ -49,14 +49,13 @@ impl Locker {
         self.driver.timeout(limit, future).await
     }
 
+    /// Whether the caller is on another runtime than the locker's.
+    ///
     /// # Errors
     ///
     /// The caller would wait for ever, because no other thread drives the locker's runtime.
-    pub(crate) fn check_runtime(&self) -> Result<(), Error> {
-        if self.driver.may_stand_still() {
-            return Err(Error::misuse(STANDS_STILL));
-        }
-        Ok(())
+    pub(crate) fn check_runtime(&self) -> Result<bool, Error> {
+        self.driver.is_elsewhere().ok_or_else(|| Error::misuse(STANDS_STILL))
     }
 
     /// Sorts several locks, and removes duplicates.

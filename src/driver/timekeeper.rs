@@ -37,7 +37,8 @@ impl Timekeeper {
         loop {
             let (polled, due) =
                 shared.look(|machine| (poll(machine, context), (machine.due(), machine.beat())));
-            if polled.is_ready() || !self.is_elsewhere(shared) || !self.has_rung(due, context) {
+            let is_elsewhere = || shared.is_elsewhere() == Some(true);
+            if polled.is_ready() || !is_elsewhere() || !self.has_rung(due, context) {
                 return polled;
             }
             shared.look_at_time();
@@ -58,10 +59,6 @@ impl Timekeeper {
             self.timer = None;
         }
         has_rung
-    }
-
-    pub(crate) fn is_elsewhere(&self, shared: &Shared) -> bool {
-        here().is_some_and(|here| here != shared.runtime.id())
     }
 }
 
@@ -121,6 +118,7 @@ impl Shared {
     /// Calls the machine, polls it in the same section, and waits until it is ready.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
+        is_elsewhere: bool,
         call: impl FnOnce(&mut Machine, Moment),
         mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
     ) -> T {
@@ -131,7 +129,7 @@ impl Shared {
                     call(machine, now);
                     poll(machine, context)
                 });
-                if polled.is_ready() || !timekeeper.is_elsewhere(self) {
+                if polled.is_ready() || !is_elsewhere {
                     return polled;
                 }
             }
@@ -145,9 +143,13 @@ impl Shared {
         clock::spawn_on(&self.runtime, task).abort_handle()
     }
 
-    /// Whether the runtime may not be driven while the caller waits: the caller is on none, and this one has no thread.
-    pub(crate) fn may_stand_still(&self) -> bool {
-        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && here().is_none()
+    /// Whether the caller is on another runtime. None if it is on none, and this one has no thread: then nothing may drive
+    /// it while the caller waits.
+    pub(crate) fn is_elsewhere(&self) -> Option<bool> {
+        match here() {
+            None if self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread => None,
+            here => Some(here.is_some_and(|here| here != self.runtime.id())),
+        }
     }
 
     fn look_at_time(self: &Arc<Self>) {

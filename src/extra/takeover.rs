@@ -88,7 +88,7 @@ pub(crate) fn into_ticket(
 ) -> Option<Box<[u8]>> {
     let within_ms = u64::try_from(within.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let life_ms = within_ms.max(machine.rest_ms(id, now));
-    let owner = machine.nobody(id, without_delay);
+    let owner = machine.nobody(id, without_delay, now);
     let (words, life) = ([owner.clone()].into(), Duration::from_millis(life_ms));
     let is_held = machine.part(id, &TICKETED, words, life, now);
     is_held.then_some(owner)

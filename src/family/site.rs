@@ -248,7 +248,7 @@ impl Site {
             Some(Wrong::Name(wrong)) => Err(Error::misuse(wrong)),
             Some(Wrong::Wish(wrong)) => Err(self.misuse((**wrong).to_owned())),
             None if self.engine.is_shut_down() => Err(self.shut_down(Closed)),
-            None => self.engine.check_runtime(),
+            None => self.engine.check_runtime().map(drop),
         }
     }
 

@@ -61,7 +61,7 @@ impl Machine {
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
         let replicas = self.replicas_of(kind, &options.names, &options.words);
         let settings = &self.settings;
-        let owner = Owner::new((settings.owner_id)(), &options.said);
+        let owner = Owner::new((settings.owner_id)(now), &options.said);
         let owner = if kind.means().know_marks { owner } else { owner.knowing_no_marks() };
         // Not later than the first renewal of a grant, so that a grant moves no timer.
         let planned = now.after(settings.timeout).min(renew_at(now, term.ttl()));

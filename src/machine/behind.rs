@@ -124,7 +124,7 @@ impl Machine {
         let next = self.leases.get(next_id).filter(may_enter)?;
         self.leases.get(id).filter(|lease| lease.can_pass_to(next))?;
         self.leave_queue(id, now);
-        self.gives_owner(id, next_id);
+        self.gives_owner(id, next_id, now);
         let lease = self.leases.get_mut(id)?;
         let (entry, setback, said) = (lease.entry.take(), lease.bid.setback(), lease.said.clone());
         let next = self.leases.get_mut(next_id)?;
@@ -141,9 +141,9 @@ impl Machine {
     }
 
     /// Gives the owner of one lease, with all that servers have of it, to another lease, which has nothing at servers.
-    pub(super) fn gives_owner(&mut self, id: LeaseId, other: LeaseId) {
+    pub(super) fn gives_owner(&mut self, id: LeaseId, other: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let fresh = lease.owner.another((self.settings.owner_id)());
+        let fresh = lease.owner.another((self.settings.owner_id)(now));
         let owner = std::mem::replace(&mut lease.owner, fresh);
         let replicas = std::mem::take(&mut lease.replicas);
         let Some(other) = self.leases.get_mut(other) else { return };

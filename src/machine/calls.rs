@@ -193,7 +193,7 @@ impl UnderWay {
         &mut self,
         id: CallId,
         links: &mut [Link],
-        owner_id: fn() -> u128,
+        owner_id: fn(Moment) -> u128,
         now: Moment,
     ) {
         fn slices(words: &[Box<[u8]>]) -> Vec<&[u8]> {

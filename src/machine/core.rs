@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) rank: fn(&[u8], &str) -> u64,
     pub(crate) random: fn() -> u64,
     /// An id for an owner, which is never given twice.
-    pub(crate) owner_id: fn() -> u128,
+    pub(crate) owner_id: fn(Moment) -> u128,
     /// The wall clock, in microseconds: proposals begin there, and nothing else does.
     pub(crate) wall_micros: fn() -> u64,
 }

@@ -1,6 +1,7 @@
 //! The waiters of one process for the same lock: the first asks the servers, the others stand behind it. Requests for shares
 //! ask each for themselves.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -58,12 +59,12 @@ impl Lines {
 
     /// Whether other processes wanted it, if known.
     pub(super) fn is_known_as_sought(&self, names: &Names) -> bool {
-        self.sought.get(names.lock()).is_some()
+        self.sought.get(names).is_some()
     }
 
     /// Whether other processes wanted it; forgets that.
     pub(super) fn was_sought(&mut self, names: &Names) -> bool {
-        self.sought.take(names.lock()).is_some()
+        self.sought.take(names).is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -242,22 +243,22 @@ impl ByHash {
         self.known.insert(self.hashing.hash_one(name), id);
     }
 
-    pub(super) fn get(&self, name: &[u8]) -> Option<LeaseId> {
+    pub(super) fn get(&self, name: &(impl Borrow<[u8]> + ?Sized)) -> Option<LeaseId> {
         if self.known.is_empty() {
             return None;
         }
-        self.known.get(&self.hashing.hash_one(name)).copied()
+        self.known.get(&self.hashing.hash_one(name.borrow())).copied()
     }
 
-    pub(super) fn take(&mut self, name: &[u8]) -> Option<LeaseId> {
+    pub(super) fn take(&mut self, name: &(impl Borrow<[u8]> + ?Sized)) -> Option<LeaseId> {
         if self.known.is_empty() {
             return None;
         }
-        self.known.remove(&self.hashing.hash_one(name))
+        self.known.remove(&self.hashing.hash_one(name.borrow()))
     }
 
     /// As [`ByHash::take`], unless another lease is known by that name.
-    pub(super) fn forget(&mut self, name: &[u8], id: LeaseId) {
+    pub(super) fn forget(&mut self, name: &(impl Borrow<[u8]> + ?Sized), id: LeaseId) {
         if self.get(name) == Some(id) {
             self.take(name);
         }

@@ -11,9 +11,9 @@ use crate::policy::{Bounds, LeaseEvent, LeaseState, Moment};
 
 impl Machine {
     /// A value for no living owner, with this part of the further text of a lease's owner.
-    pub(crate) fn nobody(&self, id: LeaseId, says: fn(&[u8]) -> &[u8]) -> Box<[u8]> {
+    pub(crate) fn nobody(&self, id: LeaseId, says: fn(&[u8]) -> &[u8], now: Moment) -> Box<[u8]> {
         let said = self.leases.get(id).map_or(&b""[..], |lease| says(lease.owner.said()));
-        Owner::new((self.settings.owner_id)(), said).value().into()
+        Owner::new((self.settings.owner_id)(now), said).value().into()
     }
 
     /// For how many milliseconds the lock is at least to stay locked.

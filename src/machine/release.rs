@@ -120,7 +120,7 @@ impl Machine {
         lease.leaves_extensions(doubt);
         lease.phase = Phase::Granted(LeaseState::Releasing);
         let answers = (lease.votes, std::mem::take(&mut lease.said));
-        self.gives_owner(id, next_id);
+        self.gives_owner(id, next_id, now);
         let next = self.leases.get_mut(next_id)?;
         (next.asked_at, next.granted_at) = (asked_at, now);
         (next.votes, next.said) = answers;
@@ -196,7 +196,7 @@ impl Machine {
         self.leave_queue(id, now);
         let is_by_slots = self.is_by_slots();
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let fresh = lease.owner.another((self.settings.owner_id)());
+        let fresh = lease.owner.another((self.settings.owner_id)(now));
         let owner = std::mem::replace(&mut lease.owner, fresh);
         lease.predecessor = None;
         if !lease.is_exposed() {
@@ -377,6 +377,10 @@ impl Machine {
         let Some(lease) = self.leases.get(id) else { return };
         let (quorum, servers) = (lease.quorum(self.settings.quorum), lease.replicas.len());
         let Votes { asked, granted, denied, failed, .. } = lease.votes;
+        let count = |votes: u64| votes.count_ones() as usize;
+        if granted | denied | failed == 0 && count(asked) == servers {
+            return;
+        }
         match lease.state() {
             Some(LeaseState::Releasing) => {}
             // Whatever the servers answer.
@@ -385,12 +389,8 @@ impl Machine {
             }
             _ => return,
         }
-        let count = |votes: u64| votes.count_ones() as usize;
         if quorum.verdict(count(granted), 0) == Verdict::Won {
             return self.ends(id, End::Released, now);
-        }
-        if granted | denied | failed == 0 && count(asked) == servers {
-            return;
         }
         let untouched = lease.bits(Has::Nothing) & !asked;
         let end = match quorum.verdict(0, count(denied & !failed | untouched)) {
@@ -403,11 +403,13 @@ impl Machine {
     }
 
     fn ends(&mut self, id: LeaseId, end: End, now: Moment) {
-        self.happens(id, LeaseEvent::Ended(end), now);
+        let is_told = self.happens(id, LeaseEvent::Ended(end), now).is_some();
         if let Some(lease) = self.leases.get_mut(id) {
             lease.end = Some(end);
         }
-        self.wake(id);
+        if !is_told {
+            self.wake(id);
+        }
     }
 
     /// The result of a release. Once this is ready, the lease is only to be forgotten.
@@ -442,7 +444,7 @@ impl Machine {
         self.is_watched_no_more(id);
         let is_by_slots = self.is_by_slots();
         if let Some(lease) = self.leases.get_mut(id) {
-            self.freeing.forget(lease.names.lock(), id);
+            self.freeing.forget(&lease.names, id);
             let bid = lease.bid.0.take();
             let mut replicas = std::mem::take(&mut lease.replicas);
             if !is_by_slots {

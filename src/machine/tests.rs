@@ -91,7 +91,7 @@ pub(super) fn settings(servers: usize) -> Settings {
         waits: &POLLING,
         rank: |_, _| 0,
         random: || 7,
-        owner_id: || 0x1234,
+        owner_id: |_| 0x1234,
         wall_micros: || 1_800_000_000_000_000,
     }
 }

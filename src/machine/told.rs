@@ -22,11 +22,11 @@ const CACHING: [&[u8]; 3] = [b"CLIENT", b"CACHING", b"YES"];
 
 impl Link {
     /// Asks for pushes, once for each connection. If the server refuses, and over RESP2, there are none, and waiters poll.
-    pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
+    pub(super) fn subscribe(&mut self, id: fn(Moment) -> u128, now: Moment) {
         if !self.is_ready() || !self.talk.is_resp3 || self.talk.told.is_asked || self.is_asking() {
             return;
         }
-        self.talk.told = Subscription::asked(id());
+        self.talk.told = Subscription::asked(id(now));
         let channel = self.talk.told;
         let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.channel()];
         self.talk.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
@@ -37,7 +37,7 @@ impl Link {
     }
 
     /// Has the keys that the next command reads tracked, unless the server has refused tracking; returns whether it did.
-    pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
+    pub(super) fn watch_held(&mut self, id: fn(Moment) -> u128, now: Moment) -> bool {
         self.subscribe(id, now);
         let may_tell = self.talk.told.is_tracking || self.talk.told.is_awaited();
         self.watches(may_tell && self.is_ready(), now)

@@ -452,7 +452,7 @@ impl Machine {
         };
         entry.scout = None;
         self.leave_entry(waiter, now);
-        self.gives_owner(scout, waiter);
+        self.gives_owner(scout, waiter, now);
         let Some(lease) = self.leases.get_mut(scout) else { return };
         let (relay, votes, said) = (lease.relay, lease.votes, std::mem::take(&mut lease.said));
         let Some(next) = self.leases.get_mut(waiter) else { return };

@@ -317,7 +317,7 @@ impl Machine {
     /// Whether the lock is free by now: a former lease kept it, which a batch has not released, and which was then released by itself.
     fn is_freed_now(&self, id: LeaseId, at: usize, answer: Answer) -> bool {
         let lease = |id| self.leases.get(id);
-        let former = || lease(id).and_then(|it| lease(self.freeing.get(it.names.lock())?));
+        let former = || lease(id).and_then(|it| lease(self.freeing.get(&it.names)?));
         matches!(answer, Answer::Held { .. })
             && former().is_some_and(|it| it.replicas[at].has == Has::Releasing)
     }

@@ -97,7 +97,8 @@ fn run(front: &Front, mut wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<
                 if let Wait::AtMost(limit) = &mut wish.wait {
                     *limit = left_of(*limit, clock::now().since(asked_at));
                 }
-                begun.insert(begin(front, &wish, context)?.since(asked_at))
+                let is_elsewhere = front.check_runtime()?;
+                begun.insert(begin(front, &wish, is_elsewhere, context)?.since(asked_at))
             }
         };
         way.poll(context)

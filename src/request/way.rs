@@ -63,10 +63,15 @@ impl Way {
 }
 
 /// Begins a request in the caller's first poll.
-pub(super) fn begin(locker: &Front, wish: &Wish, context: &Context<'_>) -> Result<Way, Error> {
+pub(super) fn begin(
+    locker: &Front,
+    wish: &Wish,
+    is_elsewhere: bool,
+    context: &Context<'_>,
+) -> Result<Way, Error> {
     let span = open_span(locker, wish)?;
     let options = options(locker, wish, &wish.names, wish.wait);
-    let acquire = Acquire::new(locker, options, context).seen_in(span);
+    let acquire = Acquire::new(locker, options, is_elsewhere, context).seen_in(span);
     #[cfg(any(test, feature = "takeover"))]
     let acquire = match &wish.order.seize {
         None => acquire,

@@ -87,7 +87,7 @@ fn settings(servers: usize) -> Settings {
         waits: &QUEUE,
         rank,
         random,
-        owner_id: || u128::from(random()) << 64 | u128::from(random()),
+        owner_id: |_| u128::from(random()) << 64 | u128::from(random()),
         wall_micros: wall,
     }
 }
