@@ -169,7 +169,7 @@ impl Names {
         if has_braces(prefix) || has_braces(name) {
             let key = || prefix.iter().chain(name).copied();
             is_tagged = has_hash_tag(key());
-            if is_tagged && OTHER_SUFFIXES.into_iter().any(ends_in) {
+            if is_tagged && ends_otherwise(prefix, name) {
                 return Err(InvalidName::Reserved);
             }
             if !is_tagged && key().any(|byte| byte == b'}') {
@@ -275,6 +275,11 @@ impl Names {
     fn is_another_in_braces(&self) -> bool {
         matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
     }
+}
+
+#[cold]
+fn ends_otherwise(prefix: &[u8], name: &[u8]) -> bool {
+    OTHER_SUFFIXES.iter().any(|suffix| end_in(prefix, name, suffix))
 }
 
 #[cold]
