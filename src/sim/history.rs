@@ -141,6 +141,9 @@ pub(crate) struct Questions {
     pub(crate) kept: BTreeSet<(Held, usize)>,
     /// Locks that servers granted after they were told to free them, and were not told so again.
     pub(crate) left_late: BTreeSet<(Held, usize)>,
+    /// Locks that a server was told to free before it came back with an earlier state, over connections that stayed: its queue
+    /// may have their owners again.
+    undone: BTreeSet<(Held, usize)>,
     /// Leases that were lost, and whose locks are left to expire.
     left: BTreeSet<Held>,
     /// For each owner, the owners that took over from it, whose releases are for it too.
@@ -288,6 +291,15 @@ impl Questions {
     /// A server has granted a lock to another owner: this one has nothing left there to release.
     pub(crate) fn note_replaced(&mut self, held: &Held, server: usize) {
         self.kept.remove(&(held.clone(), server));
+    }
+
+    pub(crate) fn note_set_back(&mut self, server: usize) {
+        self.undone.extend(self.freed.iter().filter(|(_, on)| *on == server).cloned());
+    }
+
+    /// Whether a server may hand a lock to an owner that has left, because it forgot that.
+    pub(crate) fn is_undone(&self, held: &Held, server: usize) -> bool {
+        self.undone.contains(&(held.clone(), server))
     }
 
     pub(crate) fn note_freed(&mut self, held: Held, server: usize) {

@@ -328,7 +328,9 @@ pub(crate) fn run(
             let next = of(next);
             if let Some(waiter) = history.questions.waiter(&next) {
                 history.questions.note_owner((key.to_vec(), *token, waiter), &next.1);
-                history.questions.note_let_in(next, number);
+                if !history.questions.is_undone(&next, number) {
+                    history.questions.note_let_in(next, number);
+                }
             }
         }
     }

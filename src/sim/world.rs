@@ -220,6 +220,7 @@ impl World {
     /// Makes a server a replica with the saved state, or empty, while its connections stay.
     pub(crate) fn demote(&self, server: usize, has_saved: bool) {
         let told = self.server(server).demote(has_saved);
+        self.history().questions.note_set_back(server);
         self.tell(told);
     }
 
