@@ -94,7 +94,7 @@ read -rp "Publish ${CRATES[*]} $version, and tag $tag? (yes/no) " answer
 [ "$answer" = yes ] || exit 1
 # The tag stands for what is published, so it comes last.
 if ! cargo publish --locked "${packages[@]}"; then
-    echo "release: not all of it is published, and nothing is tagged: RELEASING.md, 'Where publishing ends half-way'" >&2
+    echo "release: not all of it is published, and nothing is tagged: RELEASING.md, 'If publishing ends half-way'" >&2
     exit 1
 fi
 git tag --sign "$tag" --message "Leasehold $version"
