@@ -70,6 +70,8 @@ fi
 ! grep -q 'Not on crates.io yet' README.md || left "README.md, Install: by 'cargo add leasehold', and badges of crates.io and docs.rs"
 ! grep -q 'src/guide\.md' README.md ||
     left "README.md links src/guide.md: to https://docs.rs/leasehold/latest/leasehold/guide/ instead"
+before=$(git grep -lE '^(//! )?leasehold = \{ git = |version has been released yet' -- docs src | paste -sd' ')
+[ -z "$before" ] || left "what is said of the time before the first release, or manifests by git, in $before"
 [ -z "$failed" ] || exit 1
 [ "$mode" != --check ] || exit 0
 
