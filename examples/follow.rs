@@ -1,7 +1,7 @@
 //! Follows the holder of a lock, such as a leader or a migration, without acquiring the lock.
 //!
 //! `cargo run --features inspect --example follow [redis://host:port]`; the URL may also stand in
-//! LEASEHOLD_URL, and the lock's name in LEASEHOLD_NAME (`leader` by default). It ends when nobody has
+//! LEASEHOLD_URL, and the lock's name in LEASEHOLD_NAME (`example:leader` by default). It ends when nobody has
 //! held the lock for a second, or with Ctrl-C.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 async fn main() -> Result<(), Error> {
     let given = std::env::args().nth(1).or_else(|| std::env::var("LEASEHOLD_URL").ok());
     let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
-    let name = std::env::var("LEASEHOLD_NAME").unwrap_or_else(|_| "leader".to_owned());
+    let name = std::env::var("LEASEHOLD_NAME").unwrap_or_else(|_| "example:leader".to_owned());
     let locker = Locker::connect(&url).await?;
     let mut watch = locker.watch(&name);
     loop {

@@ -1,4 +1,4 @@
-"""Exclusion of leases (safety rules 1, 2, 4, 6, 7 and 9; `src/lock`, `src/policy/validity.rs`).
+"""Exclusion of leases (safety rules 1, 2, 4, 6, 7 and 9; `src/machine`, `src/policy/validity.rs`).
 
 Claim. Two owners never hold one lock at once, unless both read, if at most k servers forget: whatever
 messages are lost, late or repeated, however often servers restart without memory under the restart quarantine, with

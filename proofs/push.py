@@ -1,4 +1,4 @@
-"""The pushed lease: hand-over by push to the head of a queue at one server. A design: not built yet.
+"""The pushed lease: hand-over by push to the head of a queue at one server (`src/policy/waiter.rs`).
 
 Claim. The holder that a push tells of its grant may count its lease from the moment at which it sent the
 last question that the server answered with "still waiting": two owners never hold the lock at once, and tokens

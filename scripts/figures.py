@@ -81,23 +81,30 @@ def measured():
     tree = [adoption.figure("crates", library=library) for library in ["leasehold", "redis-rs, multiplexed", "rslock"]]
     kb = [float(size["release-default"]), float(size["release-redis-rs"])]
     kb.append(adoption.figure("stripped, kB over tokio", library="rslock").median)
-    pairs = [pair.figure("over bare", contender=name, **one_thread) for name in CONTENDERS]
+    pairs = [pair.figure("over bare", contender=name, **one_thread) for name in [*CONTENDERS, FENCED]]
     tasks = [[crowd.figure("pairs a second", contender=name, tasks=count, **one_thread).plain() for count in (64, 1024)]
-             for name in CONTENDERS]  # fmt: skip
-    frozen = [redlock.figure("acquire, µs", contender=name, servers="one frozen", **one_thread)
-              for name in ["leasehold, unfenced", "rslock"]]  # fmt: skip
+             for name in [*CONTENDERS, FENCED]]  # fmt: skip
+    frozen = [f"{redlock.figure('acquire, µs', contender=name, servers='one frozen', **one_thread).median / 1000:.{digits}f}"
+              for name, digits in [("leasehold, unfenced", 2), ("rslock", 0), ("leasehold, fenced", 2)]]  # fmt: skip
+    # Others have no tokens.
+    *pairs, fenced_pair = (figure.plain() for figure in pairs)
+    *tasks, fenced_tasks = map(" and ".join, tasks)
+    pairs[0] += f" ({fenced_pair})"
+    tasks[0] += f" ({fenced_tasks})"
     rows = [
         ["Crates in the tree (redis-rs: default features)", *(figure.plain() for figure in tree)],
         ["Size over a program of tokio alone, stripped, kB (redis-rs: no default features)", *(f"{kilobytes:,.0f}" for kilobytes in kb)],
-        ["A lock and its release by one task: time, in multiples of the same commands on a bare TCP stream", *(figure.plain() for figure in pairs)],
-        ["64 and 1,024 tasks with a lock each on one connection, pairs a second", *map(" and ".join, tasks)],
+        ["A lock and its release by one task: time, in multiples of a plain lock's commands on a bare TCP stream", *pairs],
+        ["64 and 1,024 tasks with a lock each on one connection, pairs a second", *tasks],
         ["An acquire over five servers, one of them frozen, ms",
-         f"{frozen[0].median / 1000:.2f}", "", f"{frozen[1].median / 1000:.0f}"],
+         f"{frozen[0]} ({frozen[2]})", "", frozen[1]],
     ]  # fmt: skip
-    since = "" if adoption.date == pair.date else f"; crates, and rslock's size, {adoption.date}"
+    dates = {"pairs a second": crowd.date, "frozen": redlock.date, "crates, rslock's size": adoption.date}
+    others = {date: [what for what, on in dates.items() if on == date] for date in dict.fromkeys(dates.values()) if date != pair.date}
+    since = "".join(f"; {', '.join(what)}, {date}" for date, what in others.items())
     text = f"""
-        Medians of `scripts/bench.sh`, and sizes of `scripts/size.sh`, on {pair.cores} cores of {pair.cpu}, one thread, {pair.date}{since}.
-        [docs/figures.md](docs/figures.md) has the spread, all other figures, and the targets that were missed.
+        Medians of `scripts/bench.sh`, sizes of `scripts/size.sh`: {pair.cores} cores of {pair.cpu}, one thread, {pair.date}{since}.
+        Locks without a token; in brackets with one, the default. [docs/figures.md](docs/figures.md) has all, missed aims too.
     """
     wrapped = textwrap.fill(" ".join(text.split()), 140, break_on_hyphens=False, break_long_words=False)
     table = [line(["", "Leasehold", "redis-rs", "rslock"]), line(["---"] + ["---:"] * 3), *map(line, rows)]
@@ -105,6 +112,7 @@ def measured():
 
 
 CONTENDERS = ["leasehold", "redis-rs, multiplexed", "rslock"]
+FENCED = "leasehold, fenced"
 
 
 def alternatives(columns):

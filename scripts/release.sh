@@ -70,6 +70,8 @@ fi
 ! grep -q 'Not on crates.io yet' README.md || left "README.md, Install: by 'cargo add leasehold', and badges of crates.io and docs.rs"
 ! grep -q 'src/guide\.md' README.md ||
     left "README.md links src/guide.md: to https://docs.rs/leasehold/latest/leasehold/guide/ instead"
+before=$(git grep -lE '^(//! )?leasehold = \{ git = |version has been released yet' -- docs src | paste -sd' ')
+[ -z "$before" ] || left "what is said of the time before the first release, or manifests by git, in $before"
 [ -z "$failed" ] || exit 1
 [ "$mode" != --check ] || exit 0
 
@@ -94,7 +96,7 @@ read -rp "Publish ${CRATES[*]} $version, and tag $tag? (yes/no) " answer
 [ "$answer" = yes ] || exit 1
 # The tag stands for what is published, so it comes last.
 if ! cargo publish --locked "${packages[@]}"; then
-    echo "release: not all of it is published, and nothing is tagged: RELEASING.md, 'Where publishing ends half-way'" >&2
+    echo "release: not all of it is published, and nothing is tagged: RELEASING.md, 'If publishing ends half-way'" >&2
     exit 1
 fi
 git tag --sign "$tag" --message "Leasehold $version"

@@ -6,11 +6,12 @@ use std::fmt;
 /// statement that reads as well as in each that writes, and have the resource refuse a token that is smaller
 /// than the largest it has seen: [`Guard::fence`](crate::Guard::fence) has an example.
 ///
-/// Tokens of one lock are unique and follow the order in which its leases were granted; they are
-/// not consecutive, and stay below 2^53: an `i64`, a `bigint` column and a JSON number hold each of them. That holds whatever clocks do, for as long as the server
-/// keeps the lock's counter. If the server forgets it (the server lost its memory, evicted the key, or nobody
+/// Tokens of one lock are unique and follow the order in which its leases were granted, whatever clocks do, for as long
+/// as the server keeps the lock's counter. If the server forgets it (the server lost its memory, evicted the key, or nobody
 /// took the lock for seven days), tokens go on from a clock, in microseconds since 1970, and rise unless that clock is
 /// behind the last token: [`guide::guarantees`](crate::guide::guarantees) says which clock.
+///
+/// Tokens are not consecutive, and stay below 2^53: an `i64`, a `bigint` column and a JSON number hold each of them.
 ///
 /// With the feature `serde` a token is serialized as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -87,9 +87,9 @@ pub struct Servers {
     )]
     pub scriptless: bool,
 
-    /// How long a server may take to answer a command, and a quarter of how long it may take to connect if
-    /// that is more than 2s: raise it for servers that are far away. Without it 500ms, and with several
-    /// servers a twentieth of the TTL, from 50ms to 500ms
+    /// How long a server may take to answer a command; to connect, a server has four times as long, and at
+    /// least 2s. Raise it for servers that are far away. Without it 500ms, and with several servers a twentieth
+    /// of the TTL, from 50ms to 500ms
     #[arg(long, value_name = "TIME", global = true, value_parser = duration)]
     pub command_timeout: Option<Duration>,
 

@@ -18,10 +18,10 @@ impl<F: Fencing> Guard<F> {
     ///
     /// [`Contended`](crate::ErrorKind::Contended) if there are other readers: the guard stays a reader's. Of two
     /// readers that want to write, release one and have it ask for [`Locker::write`](crate::Locker::write).
-    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server could not be asked: the guard stays as it was.
-    /// After any other error the guard is lost and given back: [`Lost`](crate::ErrorKind::Lost), or
-    /// [`Error::is_unknown`] if no answer came. [`Misuse`](crate::ErrorKind::Misuse) for a guard of another request,
-    /// and over several servers: some could have the writer, and others the reader.
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server could not be asked, and
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a guard of another request and over several servers, some of which
+    /// could have the writer and others the reader: the guard stays as it was. After any other error the guard is
+    /// lost and given back: [`Lost`](crate::ErrorKind::Lost), or [`Error::is_unknown`] if no answer came.
     ///
     /// # Cancel safety
     ///

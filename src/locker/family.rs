@@ -82,8 +82,8 @@ impl Locker {
     /// A request that is carried out once for its `key`: a retry of it is answered with the result, for as long
     /// as `keep` says.
     ///
-    /// `fingerprint` is what two requests of one key have to have in common, a digest of the body for one: at
-    /// most 256 bytes. The result is kept for `keep` from the end of the work, 1 s to 366 days:
+    /// `fingerprint` is what all requests of one key have in common, such as a digest of the body: at most
+    /// 256 bytes. The result is kept for `keep` from the end of the work, 1 s to 366 days:
     /// [what is promised](crate::guide::family#idempotency-keys). Several servers agree on the result without a
     /// clock: [how](crate::guide::family#on-several-servers). [`Locker::lock`] says which names are valid.
     ///

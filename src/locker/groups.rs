@@ -22,8 +22,8 @@ impl Locker {
     /// it has all of them, for at most 250 ms. If that is too short, it releases them, waits for the same time without any
     /// lock, and has another turn of twice the time, up to 8 seconds. So it is served although others want single
     /// locks. There is one turn at a time among all requests for several locks with one key prefix: its holder has the
-    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot, and awaiting
-    /// the request is [`Misuse`](crate::ErrorKind::Misuse) for locks in more than 64 slots.
+    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot. Awaiting the request is
+    /// [`Misuse`](crate::ErrorKind::Misuse) without a name, and in a Cluster for locks in more than 64 slots.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ impl Locker {
     /// # Errors
     ///
     /// As [`LockRequest`], if none of the locks can be acquired: of their errors the first that is not
-    /// contention, or else the first of all.
+    /// contention, or else the first of all; without a name [`Misuse`](crate::ErrorKind::Misuse).
     ///
     /// # Cancel safety
     ///

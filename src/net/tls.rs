@@ -96,8 +96,7 @@ impl Tls {
     /// Accepts any server certificate: expired, for another host, self-signed.
     ///
     /// An attacker on the network can then read the password and every lock's name, and answer in the
-    /// server's place. Use it for experiments only. Nothing else turns the check off, least of all a
-    /// part of a URL.
+    /// server's place. Use it for experiments only. Nothing else turns the check off, no URL either.
     pub fn danger_accept_any_certificate(mut self) -> Self {
         self.accepts_any = true;
         self

@@ -38,15 +38,15 @@ async fn a_session_is_passed_on_and_taken_and_its_former_host_is_refused() {
 async fn a_follower_of_a_lock_names_each_holder_and_ends_when_nobody_wants_it() {
     let server = RedisServer::start();
     let value = |label| format!("0123456789abcdef0123456789abcde{label}:{label}");
-    server.cli(&["SET", "leader", &value("1")]);
+    server.cli(&["SET", "example:leader", &value("1")]);
     let mut program = Program::example("follow", &[("LEASEHOLD_URL", &server.url())]);
-    program.said(r#"leader is held by "1""#).await;
-    server.cli(&["SET", "leader", &value("2")]);
-    program.said(r#"leader is held by "2""#).await;
-    server.cli(&["DEL", "leader"]);
+    program.said(r#"example:leader is held by "1""#).await;
+    server.cli(&["SET", "example:leader", &value("2")]);
+    program.said(r#"example:leader is held by "2""#).await;
+    server.cli(&["DEL", "example:leader"]);
     let (status, lines) = program.end().await;
     assert!(status.success(), "{lines:?}");
-    assert_eq!(lines.last().map(String::as_str), Some("leader is free"));
+    assert_eq!(lines.last().map(String::as_str), Some("example:leader is free"));
 }
 
 #[tokio::test]
