@@ -11,7 +11,7 @@
 //! lock can have, because `{a}:queue` is no valid name.
 
 use std::borrow::Borrow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -290,11 +290,13 @@ fn end_in(prefix: &[u8], name: &[u8], suffix: &[u8]) -> bool {
 }
 
 /// The key of a marker that says since when a server is the primary (`scripts/reign.lua`), for locks with this prefix.
-/// In a Cluster each number has a marker in a slot of its own; if the prefix has a hash tag, all are in its slot.
+/// In a Cluster each number has a marker in a slot of its own; if the prefix has a hash tag, all are in its slot. A `}` in
+/// the prefix would end a tag of ours.
 #[cfg(any(test, feature = "grace"))]
 pub(crate) fn marker(prefix: &[u8], number: Option<u32>) -> Key {
     let number = number.map_or_else(String::new, |number| format!(":{number}"));
-    let (open, close): (&[u8], &[u8]) = if is_tagged(prefix) { (b"", b"") } else { (b"{", b"}") };
+    let is_bare = prefix.contains(&b'}');
+    let (open, close): (&[u8], &[u8]) = if is_bare { (b"", b"") } else { (b"{", b"}") };
     Key::new(&[open, prefix, b"leasehold", number.as_bytes(), close, REIGN_SUFFIX])
 }
 
@@ -339,14 +341,13 @@ const TITLES_MAX: usize = 16;
 #[cfg(any(test, feature = "groups", feature = "tracing"))]
 pub(crate) fn title(names: &[Names]) -> String {
     let mut title = String::new();
-    // Writing to a string cannot fail.
     for (place, names) in names.iter().take(TITLES_MAX).enumerate() {
         let separator = if place > 0 { ", " } else { "" };
-        let _ = write!(title, "{separator}{names}");
+        title += &format!("{separator}{names}");
     }
     let more = names.len().saturating_sub(TITLES_MAX);
     if more > 0 {
-        let _ = write!(title, ", {more} more");
+        title += &format!(", {more} more");
     }
     title
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -123,4 +125,23 @@ fn the_lock_of_a_permit_is_known_by_its_key() {
         assert_eq!(Names::of_permit(b"", key.as_bytes()), None, "{key}");
     }
     assert!(!Names::new(b"", b"a:0:permit").unwrap().is_permit());
+}
+
+/// Each master of a Cluster needs a marker in one of its slots.
+#[test]
+fn markers_of_a_prefix_without_a_hash_tag_are_in_many_slots() {
+    for prefix in ["", "app:", "a}b", "{}a", "a}{b", "a{", "a{b:"] {
+        let slots: BTreeSet<u16> =
+            (0..100).map(|number| slot(&marker(prefix.as_bytes(), Some(number)))).collect();
+        assert!(slots.len() > 90, "{prefix}: {slots:?}");
+        let names = Names::new(prefix.as_bytes(), b"leasehold:0:reign");
+        let lock = names.as_ref().map_or(&b""[..], Names::lock);
+        assert_ne!(lock, &*marker(prefix.as_bytes(), Some(0)), "{prefix}: a lock has this key");
+    }
+    for prefix in ["{app}:", "a{b}c"] {
+        for number in [None, Some(0), Some(7)] {
+            let marker = marker(prefix.as_bytes(), number);
+            assert_eq!(slot(&marker), slot(prefix.as_bytes()), "{prefix}");
+        }
+    }
 }
