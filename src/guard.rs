@@ -122,7 +122,7 @@ impl<F: Fencing> Guard<F> {
     /// Whether the lease has ended. Once true, it stays true.
     ///
     /// This asks no server: it is true from the lease's end on, or once a renewal or a push has shown
-    /// that the lease is gone. [`Guard::lost`] says when servers send such pushes.
+    /// that the lease is gone: see [`Guard::lost`].
     ///
     /// # Examples
     ///
