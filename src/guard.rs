@@ -122,8 +122,7 @@ impl<F: Fencing> Guard<F> {
     /// Whether the lease has ended. Once true, it stays true.
     ///
     /// This asks no server: it is true from the lease's end on, or once a renewal or a push has shown
-    /// that the lease is gone. Servers send such pushes from the first renewal on; before that, only while a task waits in
-    /// [`Guard::lost`] or [`Guard::run`].
+    /// that the lease is gone: see [`Guard::lost`].
     ///
     /// # Examples
     ///
@@ -169,11 +168,10 @@ impl<F: Fencing> Guard<F> {
     ///
     /// It resolves at the lease's deadline at the latest, by a timer that needs no reply, and at once
     /// when no quorum of servers can hold the lease any more. If the servers allow it (RESP3 and client
-    /// tracking), the key is watched from the first renewal on (a third of the TTL after the
-    /// grant), or from some 40 ms after a task began to wait here or in [`Guard::run`]. Then a deleted
-    /// key is known within a round trip (within 200 ms if that key changes again and again);
-    /// otherwise at the next renewal. Most leases end before their first renewal, and cost the server
-    /// no tracking.
+    /// tracking), the key is watched from the first renewal on, or from some 40 ms after a task began to
+    /// wait here or in [`Guard::run`]. Then a deleted key is known within a round trip (within 200 ms if
+    /// that key changes again and again); otherwise at the next renewal or the deadline. Most leases end
+    /// before their first renewal, and cost the server no tracking.
     ///
     /// # Panics
     ///

@@ -89,6 +89,8 @@ local function next_waiter(queue, now, is_free, begun, ended, own)
     end
     first, last = 1, 0
   elseif begun ~= string.format('%.0f', first) then
+    -- As in queue.lua.
+    redis.call('HDEL', queue, '')
     redis.call('HSET', queue, 'first', string.format('%.0f', first))
   end
   next.first, next.last = first, last

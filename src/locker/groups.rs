@@ -63,8 +63,7 @@ impl Locker {
     ///
     /// # Cancel safety
     ///
-    /// A request that is dropped while it waits holds none of the locks: whatever servers may have granted is released,
-    /// without blocking.
+    /// As [`LockRequest`] says.
     ///
     /// # Examples
     ///

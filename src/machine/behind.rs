@@ -38,6 +38,10 @@ impl Machine {
     pub(super) fn stand(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         lease.phase = Phase::InLine;
+        // Until it has an answer.
+        if let Some(bid) = lease.bid.bid() {
+            bid.setback.get_or_insert(Setback::Held(None));
+        }
         let next =
             lease.bid.retry().and_then(|retry| retry.last_word_at(now)).or(lease.bid.ends_at());
         self.lines.join(&lease.names, id);
@@ -160,11 +164,12 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        let (names, retry) = (lease.names.clone(), lease.bid.retry());
+        let (names, retry, known) = (lease.names.clone(), lease.bid.retry(), lease.bid.setback());
         if self.lines.leave(&names, id) {
             let next = self.lines.first(&names).and_then(|id| self.bid(id));
             if let (Some(next), Some(retry)) = (next, retry) {
                 next.retry.goes_on_from(&retry);
+                next.setback = known.filter(|it| *it == Setback::Failing).or(next.setback);
             }
             self.call_first(names.lock(), true, now);
         }

@@ -279,7 +279,7 @@ impl Lease {
 
     /// Whether a push about its key can mean its end.
     pub(super) fn is_told_of(&self) -> bool {
-        self.is_renewed && self.kind.is_exclusive()
+        self.is_renewed && self.kind.is_exclusive() && self.is_trackable()
     }
 
     /// Whether a waiting request can have this lease as it is.

@@ -118,7 +118,8 @@ impl Machine {
                 replica.steps = super::drawn::Steps::default();
             }
             // Otherwise the lock is read after a refusal.
-            if has_waited && lease.kind.means().read_the_lock && link.watch_next(now) {
+            let is_read = lease.kind.means().read_the_lock && lease.is_trackable();
+            if has_waited && is_read && link.watch_next(now) {
                 lease.votes.watched |= 1 << at;
             }
             lease.ask(What::Acquire, (id, at), link, command, &settings.scripts, now);

@@ -1,15 +1,12 @@
 //! Several locks at once, although other requests keep taking single ones.
 //!
 //! All locks are taken or none, so a request for several waits until all are free at the same moment, which never comes if
-//! one of them is always held. So it has a turn: it waits in the queues of all its locks at once, before all requests for
-//! single locks, and keeps each lock that it gets until it has all. A kept lock is of no use to any client meanwhile. So one
-//! request at a time has its turn, among those with one key prefix: the holder of a lock for that purpose, which it
-//! releases as soon as it has its locks. And a turn is bounded: if it was too short, the request releases all
-//! that it kept, and waits for the same time without keeping anything.
+//! one of them is always held. So it has turns, as `Locker::lock_all` says. A kept lock is of no use to any client: so one
+//! request at a time has a turn, by a lock that it releases as soon as it has its own, and a turn is bounded.
 //!
-//! The kept locks are parts: ordinary leases, each of one lock with an owner of its own. Once the request has all
-//! parts, it acquires all locks in one script, for which the parts' locks count as free. After that
-//! the parts are released, even if they have lost their locks: no caller relies on them.
+//! The kept locks are parts: leases of one lock each, with owners of their own. Once the request has all parts, it acquires
+//! all locks in one script, for which the parts' locks count as free. Then the parts are released, even if they have lost
+//! their locks: no caller relies on them.
 
 #[cfg(feature = "cluster")]
 use std::collections::BTreeSet;

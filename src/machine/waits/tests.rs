@@ -206,3 +206,27 @@ fn a_push_is_waited_for_only_where_no_quorum_is_left_without_those_that_push() {
         assert_eq!(rest > Duration::from_secs(1), rests_long, "{rest:?}");
     }
 }
+
+/// The second in a line is called a moment before its limit, and has asked nobody before: an outage is what the first has
+/// met, and otherwise the lock was held.
+#[test]
+fn a_wait_that_ends_as_it_is_called_from_its_line_is_told_what_kept_the_line() {
+    let (limit, moment) = (Duration::from_millis(200), Duration::from_millis(1));
+    for is_held in [true, false] {
+        let mut bench = Bench::connected(1);
+        let first = request(&mut bench, b"a", Wait::AtMost(limit));
+        let loading = || error("LOADING Redis is loading the dataset in memory");
+        bench.answer(0, |command| vec![if is_held { told(command, true) } else { loading() }]);
+        let second = request(&mut bench, b"a", Wait::AtMost(limit + moment));
+        assert_eq!(bench.machine.leases.get(second).unwrap().phase, Phase::InLine);
+        bench.pass(limit);
+        bench.machine.forget(first, bench.now);
+        assert_eq!(bench.machine.leases.get(second).unwrap().phase, Phase::Asking);
+        bench.pass(moment);
+        let polled = bench.machine.poll_acquire(second, &Context::from_waker(Waker::noop()));
+        let Poll::Ready(Err(Refusal::Setback { setback, is_over: true })) = polled else {
+            panic!("{polled:?}")
+        };
+        assert_eq!(setback == Setback::Failing, !is_held, "{setback:?}");
+    }
+}

@@ -344,6 +344,12 @@ fn a_waiter_keeps_its_place_while_the_server_is_full() {
         assert_eq!(ask("beat")[0], "held");
         assert!(server.cli_text(&["HGET", KEYS[2], "1"]) > before, "its time is later");
         server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+        // One that stood before it has left.
+        server.cli(&["HSET", KEYS[2], "first", "0"]);
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+        assert_eq!(ask("beat")[0], "held", "behind a gap");
+        assert_eq!(server.cli_text(&["HGET", KEYS[2], "first"]), "1");
+        server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     }
 }
 
