@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use divan::{Bencher, black_box};
 use leasehold::{Fencing, Guard, LockRequest, Locker};
 use leasehold_testing::RedisServer;
+use leasehold_testing::divan::{self, Bencher, black_box};
 use tokio::runtime::{Builder, Runtime};
 
 const NAME: &str = "invoice:42";
@@ -70,17 +70,17 @@ fn acquire_and_release<F: Fencing>(
     bencher.bench_local(|| bench.release(bench.take(ask(&bench.locker))));
 }
 
-#[divan::bench(args = SHAPES, sample_count = 2000)]
+#[divan::bench(crate = leasehold_testing::divan, args = SHAPES, sample_count = 2000)]
 fn acquire_and_release_fenced(bencher: Bencher<'_, '_>, shape: Shape) {
     acquire_and_release(bencher, shape, |locker| locker.lock(NAME));
 }
 
-#[divan::bench(args = SHAPES, sample_count = 2000)]
+#[divan::bench(crate = leasehold_testing::divan, args = SHAPES, sample_count = 2000)]
 fn acquire_and_release_unfenced(bencher: Bencher<'_, '_>, shape: Shape) {
     acquire_and_release(bencher, shape, |locker| locker.lock(NAME).unfenced());
 }
 
-#[divan::bench(args = SHAPES, sample_count = 2000)]
+#[divan::bench(crate = leasehold_testing::divan, args = SHAPES, sample_count = 2000)]
 fn try_lock_refused(bencher: Bencher<'_, '_>, shape: Shape) {
     let bench = Bench::new(shape);
     let one_minute = Duration::from_secs(60);
@@ -93,7 +93,7 @@ fn try_lock_refused(bencher: Bencher<'_, '_>, shape: Shape) {
     assert!(!guard.is_lost(), "the lease lasted for the whole bench");
 }
 
-#[divan::bench(args = SHAPES, sample_count = 2000)]
+#[divan::bench(crate = leasehold_testing::divan, args = SHAPES, sample_count = 2000)]
 fn extend(bencher: Bencher<'_, '_>, shape: Shape) {
     let bench = Bench::new(shape);
     let guard = bench.take(bench.locker.lock(NAME));

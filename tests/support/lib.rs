@@ -51,7 +51,7 @@ pub use scripted::{Action, Command, ScriptedServer};
 pub use sentinel::Sentinels;
 pub use server::{RedisServer, has_least_rights};
 pub use stepwise::Stepwise;
-pub use tracing_subscriber;
+pub use {divan, tracing_subscriber};
 
 /// How long a test waits before it fails as stuck. Generous: it only matters to broken tests.
 pub const STUCK: Duration = Duration::from_secs(20);
