@@ -11,7 +11,7 @@ use tokio::runtime::RuntimeFlavor;
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
 
-use super::Shared;
+use super::{Shared, WRITTEN_FROM};
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
@@ -86,6 +86,23 @@ impl Future for Timer {
 }
 
 impl Shared {
+    /// For a drop. The caller may go on for long, and no other thread takes a task that it wakes.
+    pub(crate) fn with_drop<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&mut Machine, Moment) -> T,
+    ) -> T {
+        let is_its = self.has_threads() && here() == Some(self.runtime.id());
+        let now = clock::now();
+        let mut state = self.lock();
+        let result = call(&mut state.machine, now);
+        self.carry_out(state, now, if is_its { 0 } else { WRITTEN_FROM });
+        result
+    }
+
+    pub(super) fn runs_beside_caller(&self) -> bool {
+        self.has_threads() || here() == Some(self.runtime.id())
+    }
+
     pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
         let _entered = here().is_none().then(|| self.runtime.enter());
         Timer { shared: Arc::clone(self), timer: timer(time) }
@@ -147,7 +164,11 @@ impl Shared {
 
     /// Whether the runtime may not be driven while the caller waits: the caller is on none, and this one has no thread.
     pub(crate) fn may_stand_still(&self) -> bool {
-        self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread && here().is_none()
+        !self.has_threads() && here().is_none()
+    }
+
+    fn has_threads(&self) -> bool {
+        self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
     }
 
     fn look_at_time(self: &Arc<Self>) {
