@@ -289,7 +289,7 @@ impl Drop for Lease {
         }
         let (id, is_held) = (self.id, self.is_held);
         let mut step = self.locker.driver.holds().release(id);
-        let (loss, is_handed_over) = self.locker.driver.with(|machine, now| {
+        let (loss, is_handed_over) = self.locker.driver.with_drop(|machine, now| {
             let loss = if is_held { machine.loss(id, now) } else { None };
             (loss, machine.forget(id, now))
         });

@@ -141,9 +141,11 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let (now, mut state) = (clock::now(), self.shared.lock());
         state.is_over = true;
-        state.machine.is_unread(clock::now());
+        state.machine.is_unread(now);
+        // The process may end.
+        self.shared.carry_out(state, now);
         self.shared.news.notify_all();
     }
 }

@@ -1,10 +1,10 @@
 //! Carries bytes and time between the machine and tokio.
 //!
 //! The machine is behind one mutex with short sections. Inside, nothing is written, no task is woken and no code of a user
-//! runs: the effects are taken out, and carried out after the mutex is unlocked. With few commands in flight each caller
-//! writes its own; with more, once a part of them has gathered. What is left the task writes, which reads all links and has
-//! the one timer. Dials, and calls of a provider of credentials, are tasks of their own. A dial drives its handshake itself,
-//! and then hands that over: only a whole handshake shows which address of a name serves.
+//! runs: the effects are carried out later. With few commands in flight each caller writes its own; with more, once a part
+//! of them has gathered. What is left the task writes, which reads all links and has the one timer. Dials, and calls of a
+//! provider of credentials, are tasks of their own. A dial drives its handshake itself, and then hands that over: only a
+//! whole handshake shows which address of a name serves.
 
 mod aside;
 #[cfg(any(test, feature = "_calls"))]
@@ -39,7 +39,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::Sleep;
 
@@ -56,8 +56,8 @@ use crate::policy::Moment;
 use crate::spans::Holds;
 use crate::stats::{AtServer, Meter};
 
-/// A caller writes once the output has this many bytes for each command under way. Most commands have eight times that, or
-/// more: so few are written one by one, and with many the server works on some while other callers go on.
+/// A caller writes once the output has this many bytes for each command under way. Most have eight times that, or more: few
+/// are written one by one, and with many the server works while other callers go on.
 const WRITTEN_FROM: usize = 12;
 /// One read of a socket; most replies are below 100 bytes.
 const READ_BYTES: usize = 4096;
@@ -164,19 +164,11 @@ impl Shared {
         }
     }
 
-    /// Whether the task runs while its caller does not: a runtime without threads of its own runs only while somebody is
-    /// in its `block_on`.
-    fn runs_beside_caller(&self) -> bool {
-        self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
-            || Handle::try_current().is_ok_and(|here| here.id() == self.runtime.id())
-    }
-
-    /// Unlocks the mutex, then writes and wakes.
+    /// Unlocks the mutex, then writes the output of all links, and wakes.
     fn carry_out(self: &Arc<Self>, mut state: MutexGuard<'_, State>, now: Moment, from: usize) {
         #[cfg(feature = "cluster")]
         state.grow();
         let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());
-        // The output of all links is taken before the mutex is unlocked, and written after that.
         let (mut first, mut others) = (None, Vec::new());
         for link in 0..state.wires.len() {
             let runs = || self.runs_beside_caller();
@@ -329,8 +321,8 @@ impl State {
     ) -> Option<Arc<Writer>> {
         let wire = &mut self.wires[link];
         let bytes = self.machine.output_bytes(link)?;
-        let is_little = self.is_driven && bytes < from * self.machine.in_flight(link);
-        if is_little && runs() {
+        let is_little = bytes < from * self.machine.in_flight(link) || from == 0 && wire.is_left;
+        if self.is_driven && is_little && runs() {
             self.has_news |= !mem::replace(&mut wire.is_left, true);
             return None;
         }

@@ -11,7 +11,7 @@ use tokio::runtime::RuntimeFlavor;
 #[cfg(feature = "tokio-util")]
 use tokio::task::AbortHandle;
 
-use super::Shared;
+use super::{Shared, WRITTEN_FROM};
 use crate::clock;
 use crate::machine::Machine;
 use crate::policy::Moment;
@@ -83,6 +83,23 @@ impl Future for Timer {
 }
 
 impl Shared {
+    /// For a drop. The caller may go on for long, and no other thread takes a task that it wakes.
+    pub(crate) fn with_drop<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&mut Machine, Moment) -> T,
+    ) -> T {
+        let is_its = self.has_threads() && here() == Some(self.runtime.id());
+        let now = clock::now();
+        let mut state = self.lock();
+        let result = call(&mut state.machine, now);
+        self.carry_out(state, now, if is_its { 0 } else { WRITTEN_FROM });
+        result
+    }
+
+    pub(super) fn runs_beside_caller(&self) -> bool {
+        self.has_threads() || here() == Some(self.runtime.id())
+    }
+
     pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
         let _entered = here().is_none().then(|| self.runtime.enter());
         Timer { shared: Arc::clone(self), timer: timer(time) }
@@ -147,9 +164,13 @@ impl Shared {
     /// it while the caller waits.
     pub(crate) fn is_elsewhere(&self) -> Option<bool> {
         match here() {
-            None if self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread => None,
+            None if !self.has_threads() => None,
             here => Some(here.is_some_and(|here| here != self.runtime.id())),
         }
+    }
+
+    fn has_threads(&self) -> bool {
+        self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
     }
 
     fn look_at_time(self: &Arc<Self>) {

@@ -5,11 +5,10 @@
 //! again. If that server does not serve, or may alone have a key, the next takes its place: order is lost then, and exclusion
 //! is not.
 //!
-//! Of several servers, one that does not answer is left out of attempts for a while, because it would cost each of them the
-//! whole timeout. Held leases are renewed and released there anyway.
+//! Of several servers, one that does not answer is left out of attempts for a while: it would cost each the whole timeout.
+//! Held leases are renewed and released there anyway.
 //!
-//! Beside that, commands for several leases: renewals that are due together, and releases where much is under way. What such a
-//! command does not free, because another process may wait, gets a release of its own, which can hand it on.
+//! Beside that, commands for several leases: renewals that are due together, and releases where much is under way.
 
 use std::mem;
 use std::ptr;
@@ -276,7 +275,10 @@ impl Machine {
     fn write_gathered(&mut self, now: Moment) {
         let mut gathered = mem::take(&mut self.batches.gathered);
         for link in 0..self.links.len() {
-            self.say_together(link, link, &gathered, (What::Release, None), now);
+            match gathered[..] {
+                [id] => self.release_alone(id, link, now),
+                _ => self.say_together(link, link, &gathered, (What::Release, None), now),
+            }
         }
         gathered.clear();
         self.batches.gathered = gathered;
@@ -293,10 +295,15 @@ impl Machine {
                 continue;
             }
             for id in self.all(&|_, _| true) {
-                let round = self.leases.get(id).map_or(0, |lease| lease.round);
-                self.repeat((id, server), round, What::Release, now);
+                self.release_alone(id, server, now);
             }
         }
+    }
+
+    /// Such a release hands the lock on.
+    fn release_alone(&mut self, id: LeaseId, server: usize, now: Moment) {
+        let round = self.leases.get(id).map_or(0, |lease| lease.round);
+        self.repeat((id, server), round, What::Release, now);
     }
 
     /// Extends, releases or repairs leases by one command to the replicas at one index. A report to a primary in its grace has

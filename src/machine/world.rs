@@ -23,7 +23,7 @@ use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::kind::FENCED;
-use super::lease::{Has, Phase};
+use super::lease::{Has, Lease, Phase};
 use super::link::State;
 use super::session::Fault;
 use super::talk::{Reply, To, What};
@@ -314,12 +314,13 @@ impl Machine {
         }
     }
 
-    /// Whether the lock is free by now: a former lease kept it, which a batch has not released, and which was then released by itself.
+    /// Whether a lock is free by now that a batch had not released for a former lease.
     fn is_freed_now(&self, id: LeaseId, at: usize, answer: Answer) -> bool {
         let lease = |id| self.leases.get(id);
-        let former = || lease(id).and_then(|it| lease(self.freeing.get(&it.names)?));
+        let former = |key: &[u8]| self.freeing.get(key).and_then(lease);
+        let is_its = |it: &Lease| it.replicas[at].has == Has::Releasing;
         matches!(answer, Answer::Held { .. })
-            && former().is_some_and(|it| it.replicas[at].has == Has::Releasing)
+            && lease(id).is_some_and(|it| it.keys().filter_map(former).any(is_its))
     }
 
     /// A server serves again: the releases that have waited for that are sent.

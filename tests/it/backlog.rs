@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::{Error, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -283,5 +283,45 @@ async fn releases_of_many_locks_go_out_together() {
         let calls: u32 = calls.unwrap().split(',').next().unwrap().parse().unwrap();
         assert!(is_flushed || calls < 50, "{stats}");
         next.release().await.unwrap();
+    }
+}
+
+/// Of 30 guards that are dropped nobody knows what comes next: the caller may keep the only thread, or may be outside of a
+/// runtime that nobody drives.
+#[test]
+fn locks_of_many_dropped_guards_go_on_while_nobody_drives_their_runtime() {
+    let others = Runtime::new().unwrap();
+    for has_thread in [true, false] {
+        let server = RedisServer::start();
+        let runtime = match has_thread {
+            true => Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
+            false => Builder::new_current_thread().enable_all().build().unwrap(),
+        };
+        let locker = runtime.block_on(locker_at(server.url(), STUCK));
+        let other = others.block_on(locker_at(server.url(), STUCK));
+        let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+        for name in (0..30).map(|number| format!("n{number}")) {
+            guards.push(runtime.block_on(locker.lock(&name).into_future()).unwrap());
+            waiting.push(others.spawn(other.lock(&name).into_future()));
+        }
+        let is_queued = |number| exists(&server, &format!("{{n{number}}}:queue"));
+        let polls = server.cli(&["ACL", "WHOAMI"]).error().is_some();
+        let all_wait = || other.stats().waiting == 30 && (polls || (0..30).all(is_queued));
+        others.block_on(eventually("all wait", all_wait));
+        let (end, ended) = mpsc::channel::<()>();
+        if has_thread {
+            runtime.spawn(async move {
+                drop(guards);
+                ended.recv()
+            });
+        } else {
+            drop(guards);
+        }
+        for next in waiting {
+            let next = others.block_on(soon("the next has it", next)).unwrap().unwrap();
+            others.block_on(soon("it is given back", next.release())).unwrap();
+        }
+        drop(end);
+        drop(locker);
     }
 }

@@ -157,6 +157,29 @@ async fn releases_that_are_many_go_out_behind_the_last_handle() {
     }
 }
 
+/// As where the process ends behind its drops: nobody reads what servers answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_of_many_dropped_guards_go_on_although_nobody_reads_an_answer() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let builder = leasehold::Locker::builder().node(proxy.url()).ttl(LONG);
+    let locker = connect(builder.command_timeout(STUCK)).await;
+    let other = leasehold::Locker::connect(&server.url()).await.unwrap();
+    let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+    for number in 0..30 {
+        let (request, name) = (locker.lock(format!("n{number}")), format!("n{number}"));
+        guards.push(off("a lock", move || request.wait().unwrap()).await);
+        waiting.push(tokio::spawn(other.lock(name).into_future()));
+    }
+    eventually("all wait", || other.stats().waiting == 30).await;
+    proxy.to_client().set(Fault::Stall);
+    off("it waits for nothing", move || drop(guards)).await;
+    for next in waiting {
+        soon("the next has it", next).await.unwrap().unwrap().release().await.unwrap();
+    }
+    drop(locker);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_killed_serves_again_and_one_that_waits_gets_its_lock() {
     let mut server = RedisServer::start();

@@ -279,3 +279,29 @@ async fn one_request_at_a_time_keeps_locks_that_it_does_not_hold_yet() {
     eventually("nothing is kept", || present(&server, &["a", "b", "z", "leasehold:turn"]) == "0")
         .await;
 }
+
+/// Their former guard's release goes out with others, and frees none that another process has waited for.
+#[tokio::test]
+async fn locks_that_were_just_given_back_among_many_are_had_together() {
+    if binary::lacks_a_queue() {
+        return;
+    }
+    let server = RedisServer::start();
+    let (locker, other) = (locker(&server).await, locker(&server).await);
+    for number in [31, 77] {
+        let mut guards = Vec::new();
+        for number in 0..100 {
+            guards.push(locker.lock(format!("n{number}")).await.unwrap());
+        }
+        let name = format!("n{number}");
+        let waiting = tokio::spawn(other.lock(&name).into_future());
+        let queue = format!("{{{name}}}:queue");
+        eventually("it waits", || present(&server, &[&queue]) == "1").await;
+        waiting.abort();
+        let has_left = || ["0", "2"].contains(&&*server.cli_text(&["HLEN", &queue]));
+        eventually("its entry is gone", has_left).await;
+        drop(guards);
+        let several = locker.lock_all(["a", &name]).wait_at_most(Duration::ZERO);
+        soon("their answer", several.into_future()).await.unwrap().release().await.unwrap();
+    }
+}
