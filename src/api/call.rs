@@ -81,6 +81,6 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let (id, is_late) = (self.id, self.is_late);
-        self.locker.driver.with(|machine, now| machine.forget_call(id, is_late, now));
+        self.locker.driver.with_drop(|machine, now| machine.forget_call(id, is_late, now));
     }
 }

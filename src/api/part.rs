@@ -34,6 +34,6 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.driver.with(|machine, now| machine.forget(self.id, now));
+        self.driver.with_drop(|machine, now| machine.forget(self.id, now));
     }
 }

@@ -106,7 +106,7 @@ impl Drop for Passing {
         if !self.is_over {
             let (id, driver) = (self.lease.id, &self.lease.locker.driver);
             driver.holds().ends(id, End::Unconfirmed);
-            driver.with(|machine, now| takeover::take_back(machine, id, now));
+            driver.with_drop(|machine, now| takeover::take_back(machine, id, now));
         }
     }
 }

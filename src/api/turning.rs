@@ -98,7 +98,7 @@ impl Lease {
 impl Drop for Turning {
     fn drop(&mut self) {
         if !self.is_over {
-            self.driver.with(|machine, now| machine.give_up_turn(self.id, self.other, now));
+            self.driver.with_drop(|machine, now| machine.give_up_turn(self.id, self.other, now));
         }
     }
 }
