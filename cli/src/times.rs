@@ -37,8 +37,10 @@ pub fn now() -> Duration {
 
 /// Seconds since 1970 as a date and a time of day.
 pub fn in_words(seconds: u64) -> String {
-    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1970;
+    /// After 400 years the calendar repeats.
+    const CYCLE_DAYS: u64 = 146_097;
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    let (mut year, mut day) = (1970 + day / CYCLE_DAYS * 400, day % CYCLE_DAYS);
     let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     while day >= 365 + u64::from(is_leap(year)) {
         day -= 365 + u64::from(is_leap(year));
@@ -74,6 +76,10 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_767_225_599, "2025-12-31T23:59:59Z"),
             (1_795_322_511, "2026-11-22T04:41:51Z"),
+            (12_622_780_799, "2369-12-31T23:59:59Z"),
+            (12_622_780_800, "2370-01-01T00:00:00Z"),
+            // Shown as fast as any other: a server may say what it likes.
+            (u64::MAX, "584554051223-11-09T07:00:15Z"),
         ];
         for (seconds, expected) in table {
             assert_eq!(in_words(seconds), expected);

@@ -372,10 +372,10 @@ impl Machine {
         }
         let unanswered = count(lease.votes.asked & !lease.votes.answered());
         let is_lost = verdict == Verdict::Lost;
-        let patience_ends = if is_lost { lease.patience_ends() } else { now };
-        let late_at = patience_ends.min(lease.due);
+        // One that waits has time for a server far away.
+        let late_at = if lease.waits() { lease.due } else { lease.patience_ends().min(lease.due) };
         let Some(bid) = lease.bid.bid() else { return };
-        if now < patience_ends && bid.tally.is_unclear(quorum, unanswered) {
+        if is_lost && now < late_at && bid.tally.is_unclear(quorum, unanswered) {
             return self.plan(id, late_at);
         }
         bid.tally.conclude(verdict);

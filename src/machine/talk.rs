@@ -28,14 +28,14 @@ use crate::policy::{Code, Moment};
 
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
 const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
-/// The limits of a reply. The largest is that of a look at 64 locks of at most 4 KiB each;
+/// The limits of a reply. The largest is that of a step of `SCAN`: some 256 keys of 16 KiB;
 /// the longest text is one section of `INFO`: below 8 KiB, and some 100 bytes for each replica.
 pub(crate) const LIMITS: Limits = Limits {
     depth: 8,
     bulk_bytes: 64 * 1024,
     elements: 8 * 1024,
     line_bytes: 16 * 1024,
-    frame_bytes: 1024 * 1024,
+    frame_bytes: 5 * 1024 * 1024,
 };
 
 /// The capacity for commands under way that is kept.

@@ -59,3 +59,14 @@ async fn what_servers_show_counts_and_what_they_may_have_forgotten_does_not() {
     let view = locker.inspect("n8").await.unwrap();
     assert_eq!((view.state, view.failures.len()), (LockState::Held, 1));
 }
+
+/// One step of the scan is about some 256 of them.
+#[tokio::test]
+async fn locks_with_the_longest_names_are_listed() {
+    let fleet = Fleet::start(1);
+    let each = "redis.call('SET', n .. string.rep('n', 16384 - #tostring(n)), ARGV[1])";
+    fleet[0].cli(&["EVAL", &format!("for n = 1, 600 do {each} end"), "0", VALUE]);
+    let (views, is_complete, doubts) = listed(&connect(&fleet, false).await).await;
+    let names: BTreeSet<_> = views.into_iter().map(|view| view.name).collect();
+    assert_eq!((names.len(), is_complete, doubts), (600, true, 0));
+}

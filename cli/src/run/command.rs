@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub fn start(input: OwnedFd) -> io::Result<Self> {
+    pub fn start(input: impl AsFd) -> io::Result<Self> {
         let (id, orders) = start_ourselves(NAME, input)?;
         Ok(Self { id, orders })
     }

@@ -14,6 +14,7 @@ use leasehold::{Guard, Locker, Loss};
 use nix::sys::signal::Signal;
 use nix::unistd::setsid;
 use rustix::process::Pid;
+use rustix::stdio::dup2_stdin;
 use tokio::time::{sleep, timeout};
 
 use super::channel::{Channel, ToFront, ToKeeper, given};
@@ -66,8 +67,12 @@ fn begin() -> std::io::Result<(Channel, Tree, Prepared)> {
     let (front, input) = given()?;
     let mut tree = Tree::adopt()?;
     // It stays in the caller's job, which the keeper leaves.
-    let command = Prepared::start(input)?;
+    let command = Prepared::start(&input)?;
     tree.lead_by(command.id);
+    // A password or a ticket may come by the caller's input. The socket that was there stays open until this process
+    // has ended, as the front waits for that.
+    std::mem::forget(front.try_clone()?);
+    dup2_stdin(&input)?;
     setsid()?;
     Ok((Channel::new(front)?, tree, command))
 }

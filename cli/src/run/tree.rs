@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, wait};
 use tokio::signal::unix::{Signal as Told, SignalKind, signal};
 use tokio::time::{sleep, timeout};
@@ -35,6 +35,8 @@ impl Tree {
     pub fn adopt() -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         nix::sys::prctl::set_child_subreaper(true)?;
+        // Its caller may have blocked the signal that tells of a child's end.
+        SigSet::from(Signal::SIGCHLD).thread_unblock()?;
         let told = signal(SignalKind::child())?;
         Ok(Self { told, leader: None, end: None })
     }

@@ -74,11 +74,13 @@ async fn a_password_comes_from_a_file_or_a_descriptor() {
         assert!(!stderr(&done).contains("other"), "{done:?}");
     }
     let binary = env!("CARGO_BIN_EXE_leasehold");
-    let line = format!("cat password | {binary} --password-file /dev/fd/3 run job echo mine 3<&0");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &line]).current_dir(&directory.0).env("LEASEHOLD_URL", &url);
-    let done = output(shell.kill_on_drop(true)).await;
-    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+    for file in ["/dev/fd/3", "/dev/stdin"] {
+        let line = format!("cat password | {binary} --password-file {file} run job echo mine 3<&0");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).current_dir(&directory.0).env("LEASEHOLD_URL", &url);
+        let done = output(shell.kill_on_drop(true)).await;
+        assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{file}: {done:?}");
+    }
 }
 
 #[tokio::test]

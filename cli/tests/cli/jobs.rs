@@ -7,6 +7,7 @@ use crate::command::{code, end, ended_by, is_free, leasehold, output, stderr};
 use crate::processes::{Directory, is_gone, is_stopped, parent, send};
 use crate::terminal::Terminal;
 use leasehold_testing::{RedisServer, eventually, soon};
+use nix::sys::signal::SigSet;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
@@ -413,4 +414,14 @@ async fn signals_that_its_caller_ignores_end_no_wait() {
     guard.release().await.unwrap();
     let done = end(waiting).await;
     assert_eq!((code(&done), crate::command::stdout(&done)), (0, "alive\n".to_owned()));
+}
+
+/// As programs do that read their signals themselves, with all that they start.
+#[tokio::test]
+async fn signals_that_its_caller_blocks_keep_nobody_from_the_commands_end() {
+    let scene = Scene::new();
+    SigSet::all().thread_block().unwrap();
+    let run = scene.run(&["job", "--", "sh", "-c", "exit 7"]).spawn();
+    SigSet::all().thread_unblock().unwrap();
+    assert_eq!(code(&end(run.unwrap()).await), 7);
 }
