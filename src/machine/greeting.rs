@@ -391,7 +391,7 @@ impl Machine {
         link.warnings = warnings(info);
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;
-        if let Some(other) = self.same_as(server, &facts.run_id) {
+        if let Some(other) = self.same_as(server, &facts.run_id, now) {
             return Err(Fault::SameAs(other));
         }
         let link = &mut self.links[server];
@@ -405,15 +405,18 @@ impl Machine {
         Ok(is_another)
     }
 
-    /// Another link that leads to the same run, whatever its address.
-    fn same_as(&self, server: usize, met: &str) -> Option<usize> {
+    /// Another link that leads to the same run, whatever its address; or that led there so lately that its votes may count.
+    fn same_as(&self, server: usize, met: &str, now: Moment) -> Option<usize> {
         // A node under two names, of a map and of a user, is one server, and votes once.
         if self.is_by_slots() {
             return None;
         }
-        let is_it = |link: &Link| link.sighting.as_ref().is_some_and(|seen| seen.run_id == met);
-        let is_other = |at: &usize| *at != server && self.links[*at].is_ready();
-        (0..self.links.len()).filter(is_other).find(|at| is_it(&self.links[*at]))
+        let may_count = |left_at: Moment| now < left_at.after(self.settings.timeout);
+        let is_it = |link: &Link| {
+            let seen = link.sighting.as_ref().filter(|seen| seen.run_id == met);
+            seen.is_some_and(|seen| link.is_ready() || seen.left_at.is_some_and(may_count))
+        };
+        (0..self.links.len()).find(|at| *at != server && is_it(&self.links[*at]))
     }
 
     /// The server says that it is a replica. It is dialled again after some time: by then it may have been promoted, or its

@@ -432,6 +432,15 @@ fn one_server_given_twice_votes_once_and_a_name_may_lead_there_again() {
     assert_eq!(bench.faults(), [&Fault::SameAs(0)]);
     assert!(votes(&bench, 0) && !votes(&bench, 1));
     bench.machine.disconnected(0, Fault::Closed, bench.now);
+    // Its votes count for as long as a round lasts.
+    for is_over in [false, true] {
+        bench.dial(1, login());
+        bench.answer(1, |command| vec![greeting(command, &info())]);
+        assert_eq!(votes(&bench, 1), is_over);
+        bench.pass(settings(2).timeout);
+    }
+    bench.machine.disconnected(1, Fault::Closed, bench.now);
+    bench.pass(settings(2).timeout);
     bench.dial(0, login());
     bench.answer(0, |command| vec![greeting(command, &info())]);
     assert!(votes(&bench, 0));
