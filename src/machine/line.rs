@@ -243,18 +243,22 @@ impl ByHash {
         self.known.insert(self.hashing.hash_one(name), id);
     }
 
+    #[inline(never)]
+    fn remove(&mut self, name: &[u8]) -> Option<LeaseId> {
+        self.known.remove(&self.hashing.hash_one(name))
+    }
+
+    #[inline(never)]
+    fn find(&self, name: &[u8]) -> Option<LeaseId> {
+        self.known.get(&self.hashing.hash_one(name)).copied()
+    }
+
     pub(super) fn get(&self, name: &(impl Borrow<[u8]> + ?Sized)) -> Option<LeaseId> {
-        if self.known.is_empty() {
-            return None;
-        }
-        self.known.get(&self.hashing.hash_one(name.borrow())).copied()
+        if self.known.is_empty() { None } else { self.find(name.borrow()) }
     }
 
     pub(super) fn take(&mut self, name: &(impl Borrow<[u8]> + ?Sized)) -> Option<LeaseId> {
-        if self.known.is_empty() {
-            return None;
-        }
-        self.known.remove(&self.hashing.hash_one(name.borrow()))
+        if self.known.is_empty() { None } else { self.remove(name.borrow()) }
     }
 
     /// As [`ByHash::take`], unless another lease is known by that name.

@@ -72,7 +72,7 @@ const TOLD_MAX: usize = 64;
 
 impl Lease {
     pub(super) fn is_trackable(&self) -> bool {
-        self.keys().nth(TOLD_MAX).is_none()
+        self.kind.also(&self.words).len() < TOLD_MAX
     }
 
     /// Whether a server has told of a change to its key, and no answer has said yet whether that is its end.

@@ -317,10 +317,12 @@ impl Machine {
     /// Whether a lock is free by now that a batch had not released for a former lease.
     fn is_freed_now(&self, id: LeaseId, at: usize, answer: Answer) -> bool {
         let lease = |id| self.leases.get(id);
-        let former = |key: &[u8]| self.freeing.get(key).and_then(lease);
         let is_its = |it: &Lease| it.replicas[at].has == Has::Releasing;
-        matches!(answer, Answer::Held { .. })
-            && lease(id).is_some_and(|it| it.keys().filter_map(former).any(is_its))
+        let is_its = |key: &[u8]| self.freeing.get(key).and_then(lease).is_some_and(is_its);
+        let is_one = |it: &Lease| {
+            is_its(it.names.lock()) || it.kind.also(&it.words).iter().any(|key| is_its(key))
+        };
+        matches!(answer, Answer::Held { .. }) && lease(id).is_some_and(is_one)
     }
 
     /// A server serves again: the releases that have waited for that are sent.
