@@ -372,8 +372,10 @@ impl Machine {
         }
         let unanswered = count(lease.votes.asked & !lease.votes.answered());
         let is_lost = verdict == Verdict::Lost;
-        // One that waits has time for a server far away.
-        let late_at = if lease.waits() { lease.due } else { lease.patience_ends().min(lease.due) };
+        // One that waits has more time.
+        let patience_ends =
+            if lease.waits() { lease.due } else { lease.patience_ends(&self.links) };
+        let late_at = patience_ends.min(lease.due);
         let Some(bid) = lease.bid.bid() else { return };
         if is_lost && now < late_at && bid.tally.is_unclear(quorum, unanswered) {
             return self.plan(id, late_at);
@@ -397,7 +399,7 @@ impl Machine {
         let tells = |at| self.links[lease.link(at)].talk.told.is_tracking;
         if refused.peek().is_some() && !refused.any(tells) {
             let pause = lease.asked_at.after(retry.pause(random()));
-            let late_at = lease.patience_ends().max(pause).min(lease.due);
+            let late_at = lease.patience_ends(&self.links).max(pause).min(lease.due);
             self.plan(id, late_at);
         }
     }

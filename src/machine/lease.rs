@@ -396,10 +396,14 @@ impl Lease {
         }
     }
 
-    /// How long this round waits for missing answers that the others can do without.
+    /// How long this round waits for missing answers that the others can do without: by the round trips of those, and
+    /// longer for a server that is known to be far away.
     #[inline(never)]
-    pub(super) fn patience_ends(&self) -> Moment {
-        let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
+    pub(super) fn patience_ends(&self, links: &[Link]) -> Moment {
+        let round_trips = self.replicas.iter().map(|it| {
+            let greeted_in = links[usize::from(it.link)].talk.greeted_in;
+            it.answered_at.since(self.asked_at).max(greeted_in)
+        });
         self.asked_at.after(patience(round_trips.max().unwrap_or_default()))
     }
 

@@ -287,7 +287,7 @@ impl Machine {
         let Some(lease) = self.leases.get(id).filter(|lease| lease.votes.denied != 0) else {
             return;
         };
-        let late_at = lease.patience_ends().max(now).min(lease.due);
+        let late_at = lease.patience_ends(&self.links).max(now).min(lease.due);
         self.plan(id, late_at);
     }
 

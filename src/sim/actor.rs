@@ -1,5 +1,6 @@
 //! Clients that take locks, work under them, and end them in every possible way.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ use crate::ticket::Ticket;
 const TICKS: Duration = Duration::from_millis(2);
 /// Maximum time that a lock stays taken after its grant: less than the wait at the end of a run.
 const REST_MAX: Duration = Duration::from_secs(3);
+/// The numbers of the locks that are taken together.
+const BURST: Range<usize> = 100..106;
 /// Percentage of writes that reach the resource late, some far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
 
@@ -57,6 +60,10 @@ impl Actor {
             sleep(self.up_to(self.world.plan.longest_ttl)).await;
             if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
                 self.start_anew().await;
+            }
+            if self.world.plan.has_bursts && self.prng.percent(25) {
+                self.burst().await;
+                continue;
             }
             if self.world.plan.has_family && self.prng.percent(70) {
                 self.turn_in_family().await;
@@ -139,6 +146,19 @@ impl Actor {
             Ok(Err(_)) => self.count("acquires refused"),
             Ok(Ok(guard)) => self.hold(guard, (name, ttl, delay), begun, rest).await,
         }
+    }
+
+    /// Takes some locks, and drops all of them at once: their releases go out together.
+    async fn burst(&mut self) {
+        let ttl = self.world.plan.longest_ttl;
+        let mut guards = Vec::new();
+        for number in BURST {
+            let most = self.up_to(ttl / 4);
+            let request = self.locker.lock(key(number)).wait_at_most(most).ttl(ttl);
+            guards.extend(request.await);
+        }
+        self.count("bursts");
+        sleep(self.up_to(ttl / 20)).await;
     }
 
     /// A ticket that a client has made; another may have adopted it already.

@@ -119,6 +119,8 @@ pub(crate) struct Plan {
     pub(crate) has_one_ttl: bool,
     /// After a failover nothing new is granted until all leases that may be lost have ended.
     pub(crate) has_grace: bool,
+    /// Clients take several locks, and give them back at once.
+    pub(crate) has_bursts: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -153,6 +155,7 @@ impl Plan {
             has_family: false,
             has_one_ttl: false,
             has_grace: false,
+            has_bursts: false,
             is_beyond,
         };
         // Last, so that earlier decisions stay as they were when a seed found something.
@@ -179,6 +182,7 @@ impl Plan {
         plan.faults.extend(prng.percent(30).then_some(Fault::Forgery));
         plan.draw_setbacks(&mut Prng::new(seed ^ 0x0_1DE5));
         plan.has_grace = Prng::new(seed ^ 0x06_8ACE).percent(30) && !is_beyond;
+        plan.has_bursts = Prng::new(seed ^ 0x0B_0575).percent(15);
         plan
     }
 
@@ -279,7 +283,7 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
@@ -290,6 +294,7 @@ impl fmt::Display for Plan {
             if self.has_family { ", with jobs, requests and gates" } else { "" },
             if self.has_one_ttl { ", of one TTL" } else { "" },
             if self.has_grace { ", with a grace" } else { "" },
+            if self.has_bursts { ", in bursts" } else { "" },
             self.length,
             self.latency,
             self.faults,
