@@ -38,7 +38,7 @@ const KNOWN: [(Mutant, &[&str], u64); 62] = [
     (Mutant::PushMatchedAsReply, &["hung up for nothing"], 46),
     (Mutant::LateReplyToTheNext, FALSE_GRANT, 0),
     (Mutant::RefusedReleaseForgotten, &["never given back"], 3),
-    (Mutant::GatheredCountsAsFreed, &["never given back"], 163),
+    (Mutant::GatheredCountsAsFreed, &["never given back"], 64),
     (Mutant::AnAnswerSettlesEveryRelease, &["left late"], 45),
     (Mutant::LimitOnlyBetweenTries, &["limit"], 0),
     (Mutant::ExtensionKeepsALaterEnd, &["extension left it longer"], 0),
