@@ -189,8 +189,8 @@ impl Builder {
         self
     }
 
-    /// Connects to a quorum of the servers, once each has answered or the [`Builder::connect_timeout`] is over; the others
-    /// join when they can be reached.
+    /// Connects to a quorum of the servers, once each has answered or [`Builder::connect_timeout`] is over; the others join
+    /// later.
     ///
     /// # Errors
     ///

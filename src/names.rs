@@ -169,7 +169,8 @@ impl Names {
         if has_braces(prefix) || has_braces(name) {
             let key = || prefix.iter().chain(name).copied();
             is_tagged = has_hash_tag(key());
-            if is_tagged && ends_otherwise(prefix, name) {
+            let is_end = |suffix: &&[u8]| end_in(prefix, name, suffix);
+            if is_tagged && OTHER_SUFFIXES.iter().any(is_end) {
                 return Err(InvalidName::Reserved);
             }
             if !is_tagged && key().any(|byte| byte == b'}') {
@@ -215,7 +216,7 @@ impl Names {
     /// The key of the queue of waiting processes.
     #[inline(never)]
     pub(crate) fn queue(&self) -> Key {
-        // Fast path: another end of the fence key.
+        // Nearly always another end of the fence key.
         if let Self::Short { fence, len, braces: 1 } = *self {
             let mut bytes = [0; SHORT_BYTES];
             bytes[..NAMES_BYTES].copy_from_slice(&fence);
@@ -275,11 +276,6 @@ impl Names {
     fn is_another_in_braces(&self) -> bool {
         matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
     }
-}
-
-#[cold]
-fn ends_otherwise(prefix: &[u8], name: &[u8]) -> bool {
-    OTHER_SUFFIXES.iter().any(|suffix| end_in(prefix, name, suffix))
 }
 
 #[cold]

@@ -36,19 +36,10 @@ impl Decimal {
         let mut digits = [b'0'; DIGITS_MAX as usize];
         let mut start = DIGITS_MAX;
         let mut rest = n;
-        let mut put = |two: u64| {
+        // Two digits at a time, because the divisions take longest.
+        while rest >= 10 {
             start -= 2;
-            digits[usize::from(start)..][..2].copy_from_slice(&PAIRS[(two % 100) as usize]);
-        };
-        // Four digits at a time, because the divisions take longest.
-        while rest >= 1000 {
-            let four = rest % 10_000;
-            rest /= 10_000;
-            put(four);
-            put(four / 100);
-        }
-        if rest >= 10 {
-            put(rest);
+            digits[usize::from(start)..][..2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
             rest /= 100;
         }
         if rest > 0 || start == DIGITS_MAX {

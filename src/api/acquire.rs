@@ -41,10 +41,8 @@ pub(crate) struct Acquire {
     asked_at: Moment,
     /// None once the request is answered.
     lease: Option<Lease>,
-    /// The next poll is still the caller's first: it returns pending, and [`Acquire::new`] has left the waker.
-    is_new: bool,
-    /// The caller's first poll is on another runtime than the driver's.
-    is_elsewhere: bool,
+    /// Before the caller's first poll, which returns pending: whether it is on another runtime than the driver's.
+    first: Option<bool>,
     #[cfg(any(test, feature = "takeover"))]
     former: Option<Former>,
     timekeeper: Timekeeper,
@@ -72,8 +70,7 @@ impl Acquire {
         Self {
             asked_at,
             lease,
-            is_new: true,
-            is_elsewhere,
+            first: Some(is_elsewhere),
             #[cfg(any(test, feature = "takeover"))]
             former: None,
             timekeeper: Timekeeper::default(),
@@ -127,14 +124,14 @@ impl Acquire {
     fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
         let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
         let (id, driver) = (lease.id, &lease.locker.driver);
-        let is_new = std::mem::take(&mut self.is_new);
-        if is_new && !self.is_elsewhere {
+        let first = self.first.take();
+        if first == Some(false) {
             return Poll::Pending;
         }
         let polled = self.timekeeper.poll(driver, context, |machine, context| {
             machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
         });
-        if is_new { Poll::Pending } else { polled }
+        if first.is_some() { Poll::Pending } else { polled }
     }
 
     fn refused(&self, lease: &Lease, refusal: Refusal) -> Error {

@@ -49,11 +49,11 @@ impl Locker {
         self.driver.timeout(limit, future).await
     }
 
-    /// Whether the caller is on another runtime than the locker's.
+    /// Whether the caller is on another runtime.
     ///
     /// # Errors
     ///
-    /// The caller would wait for ever, because no other thread drives the locker's runtime.
+    /// It would wait for ever, because no thread drives the locker's.
     pub(crate) fn check_runtime(&self) -> Result<bool, Error> {
         self.driver.is_elsewhere().ok_or_else(|| Error::misuse(STANDS_STILL))
     }

@@ -142,10 +142,18 @@ impl Shared {
 
     /// Calls the machine, and carries out the effects.
     pub(crate) fn with<T>(self: &Arc<Self>, call: impl FnOnce(&mut Machine, Moment) -> T) -> T {
+        self.with_from(WRITTEN_FROM, call)
+    }
+
+    fn with_from<T>(
+        self: &Arc<Self>,
+        from: usize,
+        call: impl FnOnce(&mut Machine, Moment) -> T,
+    ) -> T {
         let now = clock::now();
         let mut state = self.lock();
         let result = call(&mut state.machine, now);
-        self.carry_out(state, now, WRITTEN_FROM);
+        self.carry_out(state, now, from);
         result
     }
 

@@ -89,11 +89,7 @@ impl Shared {
         call: impl FnOnce(&mut Machine, Moment) -> T,
     ) -> T {
         let is_its = self.has_threads() && here() == Some(self.runtime.id());
-        let now = clock::now();
-        let mut state = self.lock();
-        let result = call(&mut state.machine, now);
-        self.carry_out(state, now, if is_its { 0 } else { WRITTEN_FROM });
-        result
+        self.with_from(if is_its { 0 } else { WRITTEN_FROM }, call)
     }
 
     pub(super) fn runs_beside_caller(&self) -> bool {
@@ -160,8 +156,7 @@ impl Shared {
         clock::spawn_on(&self.runtime, task).abort_handle()
     }
 
-    /// Whether the caller is on another runtime. None if it is on none, and this one has no thread: then nothing may drive
-    /// it while the caller waits.
+    /// Whether the caller is on another runtime; none if it is on none, and so nothing may drive this one.
     pub(crate) fn is_elsewhere(&self) -> Option<bool> {
         match here() {
             None if !self.has_threads() => None,

@@ -1,8 +1,7 @@
 //! One lease, from the request to the release of its last key, in one slot. While its owner waits in a lock's queue, it
 //! has an [`Entry`].
 //!
-//! The few leases with bounds beside the TTL have them in [`Bounded`]: such as the least time for which a lock stays locked,
-//! whose release extends the key to the rest of that time.
+//! The few leases with bounds beside the TTL have them in [`Bounded`]. A release before a least time extends the key to its end.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -396,15 +395,12 @@ impl Lease {
         }
     }
 
-    /// How long this round waits for missing answers that the others can do without: by the round trips of those, and
-    /// longer for a server that is known to be far away.
+    /// Until when this round waits for answers that the others can do without: by their round trips, and by how far servers are.
     #[inline(never)]
     pub(super) fn patience_ends(&self, links: &[Link]) -> Moment {
-        let round_trips = self.replicas.iter().map(|it| {
-            let greeted_in = links[usize::from(it.link)].talk.greeted_in;
-            it.answered_at.since(self.asked_at).max(greeted_in)
-        });
-        self.asked_at.after(patience(round_trips.max().unwrap_or_default()))
+        let far = |it: &Replica| links[usize::from(it.link)].talk.greeted_in;
+        let trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at).max(far(it)));
+        self.asked_at.after(patience(trips.max().unwrap_or_default()))
     }
 
     /// At the limit of a wait: whether the only server has left a command unanswered for half of a timeout, and said nothing

@@ -403,11 +403,8 @@ impl Machine {
     }
 
     fn ends(&mut self, id: LeaseId, end: End, now: Moment) {
-        let is_told = self.happens(id, LeaseEvent::Ended(end), now).is_some();
-        if let Some(lease) = self.leases.get_mut(id) {
-            lease.end = Some(end);
-        }
-        if !is_told {
+        self.leases.get_mut(id).into_iter().for_each(|lease| lease.end = Some(end));
+        if self.happens(id, LeaseEvent::Ended(end), now).is_none() {
             self.wake(id);
         }
     }
