@@ -84,7 +84,7 @@ for key = 1, #KEYS, 3 do
   local next
   if queue and (how == 2 or ARGV[2] == 'leave') then
     local read = redis.pcall('HMGET', queue, 'first', 'last', ARGV[1])
-    if read[3] and ARGV[2] == 'leave' then
+    if read[3] then
       redis.call('HDEL', queue, read[3], ARGV[1])
     end
     if read[1] and KEYS[key + 2] and (how == 2 or not holder) then

@@ -395,7 +395,7 @@ impl Lease {
         }
     }
 
-    /// Until when this round waits for answers that the others can do without: by their round trips, and by how far servers are.
+    /// Until when this round waits for answers that the others can do without; longer for far servers.
     #[inline(never)]
     pub(super) fn patience_ends(&self, links: &[Link]) -> Moment {
         let far = |it: &Replica| links[usize::from(it.link)].talk.greeted_in;

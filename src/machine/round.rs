@@ -302,8 +302,10 @@ impl Machine {
 
     /// Such a release hands the lock on.
     fn release_alone(&mut self, id: LeaseId, server: usize, now: Moment) {
-        let round = self.leases.get(id).map_or(0, |lease| lease.round);
-        self.repeat((id, server), round, What::Release, now);
+        let its = self.leases.get(id).filter(|lease| server < lease.replicas.len());
+        if let Some(round) = its.map(|lease| lease.round) {
+            self.repeat((id, server), round, What::Release, now);
+        }
     }
 
     /// Extends, releases or repairs leases by one command to the replicas at one index. A report to a primary in its grace has

@@ -586,6 +586,20 @@ fn a_release_hands_the_lock_to_the_first_in_the_queue_that_hears_it() {
     assert!(!exists(&server, "k"));
 }
 
+/// Such as after a hand-over that a missing right cut off.
+#[test]
+fn an_owner_that_still_stands_in_the_queue_gives_the_lock_to_the_next() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    let [a, b, c] = ["a", "b", "c"].map(|letter| letter.repeat(32) + "~");
+    server.cli(&["SET", "k", &a, "PX", "90000"]);
+    wait(&server, &b, "enter");
+    server.cli(&["SET", "k", &b, "PX", "90000"]);
+    wait(&server, &c, "enter");
+    assert_eq!(release(&server, &[&b, ""]), Said::Yes);
+    assert_eq!((get(&server, "k"), waiting(&server)), (c, 0));
+}
+
 #[test]
 fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
     let server = RedisServer::start();
