@@ -30,7 +30,7 @@ const BUGS: [(Mutant, &str, &str); 25] = [
               redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
             end",
     ),
-    (Mutant::QueueIsNotLeft, "if read[3] and ARGV[2] == 'leave' then", "if false then"),
+    (Mutant::QueueIsNotLeft, "if read[3] then", "if false then"),
     (
         Mutant::DeadEndTheSearch,
         "if looked >= 500 and not next.owner and first <= last then",
