@@ -317,12 +317,9 @@ impl Machine {
     /// Whether a lock is free by now that a batch had not released for a former lease.
     fn is_freed_now(&self, id: LeaseId, at: usize, answer: Answer) -> bool {
         let lease = |id| self.leases.get(id);
-        let is_its = |it: &Lease| it.replicas[at].has == Has::Releasing;
-        let is_its = |key: &[u8]| self.freeing.get(key).and_then(lease).is_some_and(is_its);
-        let is_one = |it: &Lease| {
-            is_its(it.names.lock()) || it.kind.also(&it.words).iter().any(|key| is_its(key))
-        };
-        matches!(answer, Answer::Held { .. }) && lease(id).is_some_and(is_one)
+        let is_releasing = |it: &Lease| it.replicas[at].has == Has::Releasing;
+        let is_freed = |key| self.freeing.get(key).and_then(lease).is_some_and(is_releasing);
+        matches!(answer, Answer::Held { .. }) && lease(id).is_some_and(|it| it.keys().any(is_freed))
     }
 
     /// A server serves again: the releases that have waited for that are sent.
