@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::RuntimeFlavor;
@@ -66,18 +66,25 @@ impl Timekeeper {
 pub(crate) struct Timer {
     shared: Arc<Shared>,
     timer: Rings,
+    waker: Option<Waker>,
 }
 
 impl Future for Timer {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { shared, timer } = &mut *self;
-        let is_nowhere = here().is_none();
-        if is_nowhere && !shared.lock().is_driven {
+        let Self { shared, timer, waker } = &mut *self;
+        // The timer drops its copy within the section below, and what drops with the last one may want in.
+        let _former = waker.replace(context.waker().clone());
+        if here().is_some_and(|here| here != shared.runtime.id()) {
+            return timer.as_mut().poll(context);
+        }
+        // Within a section, the driver's runtime does not end: tokio panics at a timer of one that has.
+        let state = shared.lock();
+        if !state.is_driven {
             return Poll::Ready(());
         }
-        let _entered = is_nowhere.then(|| shared.runtime.enter());
+        let _entered = shared.runtime.enter();
         timer.as_mut().poll(context)
     }
 }
@@ -98,7 +105,7 @@ impl Shared {
 
     pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
         let _entered = here().is_none().then(|| self.runtime.enter());
-        Timer { shared: Arc::clone(self), timer: timer(time) }
+        Timer { shared: Arc::clone(self), timer: timer(time), waker: None }
     }
 
     /// Whether neither timers nor replies can come: the caller is on no runtime, and the locker's has ended.

@@ -8,7 +8,7 @@ use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
-use crate::lease::outside_of_a_runtime;
+use crate::lease::runtimes::outside_of_a_runtime;
 
 /// So long that no key is ever free because of it.
 const TTL: Duration = Duration::from_secs(3600);
