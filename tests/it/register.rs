@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use leasehold::once::{Attempt, IdempotentRequest, JobOutcome, RequestOutcome, Run, Slot};
 use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
@@ -85,6 +86,44 @@ async fn a_failure_lets_the_next_one_try_under_a_higher_token() {
     assert_eq!(pay(&request, "receipt").await, RequestOutcome::Ran("receipt".into()));
 }
 
+/// A server may hear of an attempt once it has ended: then the request is running there for up to a TTL.
+async fn result_of(request: &IdempotentRequest) -> Bytes {
+    loop {
+        match request.run(async |_| Ok::<_, ()>("twice")).await {
+            Ok(RequestOutcome::Done(result)) => return result,
+            Ok(RequestOutcome::Running { .. }) => {}
+            Ok(outcome) => panic!("{outcome:?}"),
+            Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_running_where_a_server_hears_of_an_attempt_that_has_ended_for_a_ttl_at_most()
+{
+    let mut fleet = Fleet::start(3);
+    let ttl = Duration::from_secs(2);
+    let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
+    let [one, other] = [one, other].map(|locker| payment(&locker).ttl(ttl));
+    fleet[0].stop();
+    let work = async |_: &Attempt| {
+        // The server's connection ends: that it has ended, it will not hear.
+        tokio::time::sleep(ttl / 2).await;
+        Ok::<_, ()>("receipt")
+    };
+    assert_eq!(one.run(work).await.unwrap(), RequestOutcome::Ran("receipt".into()));
+    fleet[0].cont();
+    eventually("it has begun", || value(&fleet[0]).is_some()).await;
+    fleet[1].kill();
+    match pay(&other, "twice").await {
+        RequestOutcome::Running { left } => assert!(left <= ttl),
+        outcome => panic!("{outcome:?}"),
+    }
+    assert_eq!(soon("the result", result_of(&other)).await, "receipt");
+    assert_eq!(kept_on(&fleet, &[0, 2]), 2);
+}
+
 #[tokio::test]
 async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_result_again() {
     let mut fleet = Fleet::start(3);
@@ -96,37 +135,13 @@ async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_resu
     // Two of three know it. A reader without one of them finishes it on the third.
     fleet[1].kill();
     eventually("it answers again", || fleet[0].cli_text(&["PING"]) == "PONG").await;
-    let fresh = connect(&fleet, 2).await;
-    let done = async {
-        loop {
-            match fresh
-                .idempotent("payment:7", "digest", DAY)
-                .run(async |_| Ok::<_, ()>("twice"))
-                .await
-            {
-                Ok(RequestOutcome::Done(result)) => return result,
-                Ok(outcome) => panic!("{outcome:?}"),
-                Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert_eq!(soon("the result", done).await, "receipt");
+    let fresh = payment(&connect(&fleet, 2).await);
+    assert_eq!(soon("the result", result_of(&fresh)).await, "receipt");
     assert_eq!(kept_on(&fleet, &[0, 2]), 2);
     // The one that restarts has forgotten it; the two others have it.
     fleet[1].restart();
     fleet[2].stop();
-    let again = async {
-        loop {
-            match payment(&fresh).run(async |_| Ok::<_, ()>("twice")).await {
-                Ok(RequestOutcome::Done(result)) => return result,
-                Ok(outcome) => panic!("{outcome:?}"),
-                Err(error) => assert!(error.kind() == ErrorKind::Unavailable, "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    assert_eq!(soon("the result", again).await, "receipt");
+    assert_eq!(soon("the result", result_of(&fresh)).await, "receipt");
     assert_eq!(kept_on(&fleet, &[0, 1]), 2);
     fleet[2].cont();
 }
