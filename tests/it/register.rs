@@ -100,8 +100,7 @@ async fn result_of(request: &IdempotentRequest) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_request_is_running_where_a_server_hears_of_an_attempt_that_has_ended_for_a_ttl_at_most()
-{
+async fn an_attempt_is_running_where_its_end_is_not_heard_of() {
     let mut fleet = Fleet::start(3);
     let ttl = Duration::from_secs(2);
     let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
