@@ -104,7 +104,7 @@ impl Shared {
     }
 
     pub(crate) fn timer(self: &Arc<Self>, time: Duration) -> Timer {
-        let _entered = here().is_none().then(|| self.runtime.enter());
+        let _entered = self.runtime.enter();
         Timer { shared: Arc::clone(self), timer: timer(time), waker: None }
     }
 
