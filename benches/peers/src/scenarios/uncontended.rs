@@ -1,4 +1,4 @@
-//! One task that takes and gives back one lock: time, CPU and allocations a pair.
+//! One task that takes and gives back one lock: time, the longest times, CPU and allocations a pair.
 
 use crate::alloc;
 use crate::contender::{BoxedSide, NAME, Site, Who};
@@ -6,7 +6,7 @@ use crate::measure::{Cost, Start, cpu_micros_of};
 use crate::placement::Placement;
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
-use crate::statistics::Samples;
+use crate::statistics::{Samples, quantile};
 use crate::support::{Client, RedisServer};
 
 const PAIRS: u32 = 200;
@@ -19,6 +19,8 @@ struct Seat {
     wall: Samples,
     cpu: Samples,
     server_cpu: Samples,
+    /// Of each pair that was timed by itself, in microseconds.
+    each: Vec<f64>,
     allocations: f64,
     bytes: f64,
 }
@@ -62,6 +64,7 @@ impl Room {
                     seat.wall.push(cost.wall);
                     seat.cpu.push(cost.cpu);
                     seat.server_cpu.push(server_cpu / f64::from(PAIRS));
+                    seat.time_each();
                 }
             }
         }
@@ -71,6 +74,7 @@ impl Room {
         self.placement.enter();
         for seats in &mut self.seats {
             seats.iter_mut().for_each(Seat::count_allocations);
+            seats.iter_mut().for_each(|seat| seat.each.sort_by(f64::total_cmp));
             seats.sort_by_key(|seat| seat.who as u8);
         }
     }
@@ -84,8 +88,8 @@ impl Seat {
     fn new(shape: Shape, who: Who, site: &Site) -> Self {
         let (stage, site) = (Stage::new(shape), site.clone());
         let side = Some(stage.run(who.connect(site)));
-        let (wall, cpu, server_cpu) = Default::default();
-        Self { who, stage, side, wall, cpu, server_cpu, allocations: 0.0, bytes: 0.0 }
+        let (wall, cpu, server_cpu, each) = Default::default();
+        Self { who, stage, side, wall, cpu, server_cpu, each, allocations: 0.0, bytes: 0.0 }
     }
 
     fn block(&mut self) -> Cost {
@@ -98,6 +102,19 @@ impl Seat {
         });
         self.side = Some(side);
         cost
+    }
+
+    /// The clock is read between pairs, so the block counts for nothing else.
+    fn time_each(&mut self) {
+        let (mut side, mut each) = (self.side.take(), std::mem::take(&mut self.each));
+        (self.side, self.each) = self.stage.run(async move {
+            for _ in 0..PAIRS {
+                let start = Start::now();
+                side = Some(side.take().expect("it is put back").pairs(1).await);
+                each.push(start.cost().wall);
+            }
+            (side, each)
+        });
     }
 
     /// What the block itself allocates is the same for all: less than one in a hundred pairs.
@@ -127,7 +144,8 @@ fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Repo
             format!("of {PAIRS} pairs each, in turns. Median (10th to 90th percentile) of the"),
             "rounds' means. Ratios are round by round, over the commands of a plain lock on a bare"
                 .into(),
-            "tokio stream, also those of the fenced contender.".into(),
+            "tokio stream, also those of the fenced contender. Percentiles are of as many pairs in rounds of".into(),
+            "their own, each timed by itself.".into(),
         ],
         columns: vec![
             "placement",
@@ -135,6 +153,8 @@ fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Repo
             "contender",
             "µs a pair",
             "over bare",
+            "p99, µs",
+            "p99.9, µs",
             "CPU, µs a pair",
             "CPU over bare",
             "server CPU, µs a pair",
@@ -158,6 +178,8 @@ impl Room {
                     Cell::text(seat.who.name()),
                     Cell::spread(&seat.wall, 1),
                     Cell::spread(&seat.wall.over(&floor.wall), 2),
+                    Cell::Number(quantile(&seat.each, 0.99), 1),
+                    Cell::Number(quantile(&seat.each, 0.999), 1),
                     Cell::spread(&seat.cpu, 1),
                     Cell::spread(&seat.cpu.over(&floor.cpu), 2),
                     Cell::spread(&seat.server_cpu, 1),
