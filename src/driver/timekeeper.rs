@@ -74,12 +74,12 @@ impl Future for Timer {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Self { shared, timer, waker } = &mut *self;
-        // The timer drops its copy within the section below, and what drops with the last one may want in.
+        // The last copy is not dropped within the section: what drops with it may want in.
         let _former = waker.replace(context.waker().clone());
         if here().is_some_and(|here| here != shared.runtime.id()) {
             return timer.as_mut().poll(context);
         }
-        // Within a section, the driver's runtime does not end: tokio panics at a timer of one that has.
+        // Its runtime does not end within: tokio would panic.
         let state = shared.lock();
         if !state.is_driven {
             return Poll::Ready(());
