@@ -62,7 +62,7 @@ impl Timekeeper {
     }
 }
 
-/// A timer of the caller's runtime, or of the driver's if the caller is on none; it is also over once the driver's has ended.
+/// A timer of the caller's runtime; if the caller is on none, of the driver's, with which it ends.
 pub(crate) struct Timer {
     shared: Arc<Shared>,
     timer: Rings,
