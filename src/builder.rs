@@ -344,24 +344,7 @@ impl Locker {
         Self::builder().node(url).connect().await
     }
 
-    /// The settings of a locker; they need at least one [`Builder::node`].
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let locker = Locker::builder()
-    ///     .nodes(["redis://a", "redis://b", "redis://c"])
-    ///     .ttl(Duration::from_secs(5))
-    ///     .label("billing-7")
-    ///     .connect()
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The settings of a locker, as in the example of [`Builder`]; they need at least one [`Builder::node`].
     pub fn builder() -> Builder {
         Builder::new()
     }

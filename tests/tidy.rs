@@ -235,6 +235,25 @@ fn comments_are_in_plain_words() {
 }
 
 #[test]
+fn every_setting_is_on_the_page_of_settings() {
+    let page = read("docs/settings.md");
+    let with_settings = [
+        "builder",
+        "endpoint/credentials",
+        "family",
+        "locker",
+        "net/tls",
+        "policy/retry",
+        "request",
+    ];
+    let has_some = |source: &Source| {
+        with_settings.iter().any(|name| source.path.starts_with(&format!("src/{name}")))
+    };
+    let pages = sources("src").filter(has_some);
+    enforce_on_sources(pages, |source| surface::check_settings(&page, source));
+}
+
+#[test]
 fn pictures_are_as_they_are_described() {
     let script = root().join("scripts/pictures.py");
     let Ok(checked) = Command::new("python3").arg(script).arg("--check").output() else {

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use leasehold::limits::Rate;
-use leasehold::{ErrorKind, Locker, Retry};
-use leasehold_testing::RedisServer;
+use leasehold::once::Slot;
+use leasehold::{Error, ErrorKind, Locker, Retry};
+use leasehold_testing::{RedisServer, repository};
 
 const LONGEST: Duration = Duration::MAX;
 
@@ -88,4 +89,69 @@ async fn a_duration_that_is_refused_is_not_written_as_its_bound() {
     let locker = Locker::connect(&server.url()).await.unwrap();
     let refused = locker.lock("a").ttl(Duration::from_nanos(9_999_999)).await.unwrap_err();
     assert!(refused.to_string().contains("at least 10 ms, not 9.999999 ms"), "{refused}");
+}
+
+/// The first range of durations behind `label` on the page of settings, such as "10 ms to 24 h".
+fn range(page: &str, label: &str) -> [Duration; 2] {
+    let line = page.split_once(label).and_then(|(_, behind)| behind.lines().next());
+    let words: Vec<&str> = line.expect("the page has the label").split_whitespace().collect();
+    let ranges = words.windows(5).filter(|words| words[2] == "to");
+    let mut ranges = ranges
+        .filter_map(|words| Some([duration(words[0], words[1])?, duration(words[3], words[4])?]));
+    ranges.next().expect("a range is behind the label")
+}
+
+fn duration(number: &str, unit: &str) -> Option<Duration> {
+    let seconds = match unit.trim_end_matches([',', ';']) {
+        "ms" => return Some(Duration::from_millis(number.parse().ok()?)),
+        "s" => 1,
+        "h" => 60 * 60,
+        "days" => 24 * 60 * 60,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.parse::<u64>().ok()? * seconds))
+}
+
+#[tokio::test]
+async fn what_is_accepted_is_what_the_page_of_settings_says() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let locker = Locker::connect(&url).await.unwrap();
+    let page = std::fs::read_to_string(repository("docs/settings.md")).unwrap();
+    let builder = || Locker::builder().node(&*url);
+    let ms = Duration::from_millis(1);
+    for (index, label) in [
+        "| `ttl` | 10 s |",
+        "| `command_timeout` |",
+        "| `connect_timeout` |",
+        "| `once(job, slot)` |",
+        "| `idempotent(key, fingerprint, keep)` |",
+        "| `latch(name, parties)`",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let [shortest, longest] = range(&page, label);
+        for (time, is_accepted) in
+            [(shortest - ms, false), (shortest, true), (longest, true), (longest + ms, false)]
+        {
+            let name = format!("{index} {time:?}");
+            let done: Result<(), Error> = match index {
+                0 => builder().ttl(time).connect_lazily().map(drop),
+                1 => builder().command_timeout(time).connect_lazily().map(drop),
+                2 => builder().connect_timeout(time).connect_lazily().map(drop),
+                3 => {
+                    let job = locker.once(&name, Slot::every(Duration::from_secs(60)));
+                    job.at_least_once(time).run(async |_| Ok::<_, ()>(())).await.map(drop)
+                }
+                4 => {
+                    let request = locker.idempotent(&name, b"digest", time);
+                    request.run(async |_| Ok::<_, ()>(vec![])).await.map(drop)
+                }
+                _ => locker.latch(&name, 1).kept_for(time).count_down("party").await.map(drop),
+            };
+            let kind = done.as_ref().err().map(Error::kind);
+            assert_eq!(kind, (!is_accepted).then_some(ErrorKind::Misuse), "{label} {time:?}");
+        }
+    }
 }

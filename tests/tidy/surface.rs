@@ -51,6 +51,33 @@ fn names(root: &Source) -> Vec<&str> {
     names
 }
 
+/// The page of settings names each public method of `source` that takes what it sets, and returns it.
+pub(crate) fn check_settings(page: &str, source: &Source) -> Vec<Finding> {
+    let is_untold = |at: &usize| {
+        let name = source.word(*at);
+        let is_told = |end| page.contains(&format!("`{name}{end}"));
+        is_setter(source, *at) && !is_told("`") && !is_told("(")
+    };
+    let finding = |at: usize| {
+        Finding::new(source.tokens[at].line, format!("docs/settings.md lacks {}", source.word(at)))
+    };
+    (0..source.tokens.len()).filter(is_untold).map(finding).collect()
+}
+
+/// Whether the name of such a method is at `at`.
+fn is_setter(source: &Source, at: usize) -> bool {
+    let before = |count| at.checked_sub(count).map_or("", |at| source.word(at));
+    let is_public = before(2) == "pub" || before(2) == "const" && before(3) == "pub";
+    if before(1) != "fn" || !is_public {
+        return false;
+    }
+    let next = |from: usize, word| (from..source.tokens.len()).find(|at| source.word(*at) == word);
+    let (Some(open), Some(end)) = (next(at, "("), next(at, "{")) else { return false };
+    let first = if source.word(open + 1) == "mut" { open + 2 } else { open + 1 };
+    let returns = (open..end).any(|at| source.word(at) == ">" && source.word(at + 1) == "Self");
+    source.word(first) == "self" && returns
+}
+
 /// Behind the bracket that closes the one at `open`.
 fn behind(root: &Source, open: usize) -> usize {
     let mut depth = 0_usize;
@@ -84,5 +111,21 @@ mod tests {
         };
         let check = |count| check_surface(&Source::parse("src/lib.rs", many(count).as_str())).len();
         assert_eq!((check(ITEMS_MAX), check(ITEMS_MAX + 1)), (0, 1));
+    }
+
+    #[test]
+    fn a_setting_that_the_page_lacks_is_found() {
+        let source = "impl A { pub fn ttl(mut self, ttl: D) -> Self { self }
+            pub const fn tls<T>(self, tls: T) -> Self where T: Into<Tls> { self }
+            pub fn get(&self) -> Self { self.clone() } pub fn end(self) -> Guard { self.0 }
+            pub(crate) fn by(mut self) -> Self { self } fn own(self) -> Self { self } }";
+        let source = Source::parse("src/a.rs", source);
+        let lacks = |page| -> Vec<String> {
+            check_settings(page, &source).into_iter().map(|finding| finding.rule).collect()
+        };
+        let rules = ["docs/settings.md lacks ttl", "docs/settings.md lacks tls"];
+        assert_eq!(lacks("`label`"), rules);
+        assert_eq!(lacks("`ttl`, `tls_name`"), rules[1..]);
+        assert!(lacks("`ttl(time)`, `tls`").is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Loss};
+use leasehold::{ErrorKind, Loss};
 use leasehold_testing::{RedisServer, STUCK, eventually, soon};
 use tokio::runtime::Runtime;
 
@@ -211,7 +211,7 @@ fn a_shutdown_that_waits_outside_of_a_runtime_ends_with_the_lockers() {
 }
 
 #[cfg(feature = "full")]
-struct Holds(Guard);
+struct Holds(leasehold::Guard);
 
 #[cfg(feature = "full")]
 impl Wake for Holds {
