@@ -69,8 +69,8 @@ async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_cod
     let refused: [(&[&str], i32); 4] = [
         (&["run", "-n", "job", "true"], 1),
         (&["run", "-n", "-E", "42", "job", "true"], 42),
-        (&["run", "-w", "50ms", "job", "true"], 1),
-        (&["run", "-w", "0.05", "-E", "0", "job", "true"], 0),
+        (&["run", "-w", "500ms", "job", "true"], 1),
+        (&["run", "-w", "0.5", "-E", "0", "job", "true"], 0),
     ];
     for (words, expected) in refused {
         let refused = output(&mut leasehold(&server.url(), words)).await;
@@ -78,7 +78,7 @@ async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_cod
         let said = stderr(&refused);
         assert!(said.contains("other") && !said.contains('\x1b'), "{said:?}");
     }
-    for words in [["run", "-qn", "job", "true"], ["run", "-qw.05", "job", "true"]] {
+    for words in [["run", "-qn", "job", "true"], ["run", "-qw.5", "job", "true"]] {
         let refused = output(&mut leasehold(&server.url(), &words)).await;
         assert_eq!((code(&refused), stderr(&refused)), (1, String::new()), "{words:?}");
     }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 
 use leasehold_testing::eventually;
 
@@ -13,6 +14,7 @@ pub struct Terminal {
     child: Child,
     keyboard: ChildStdin,
     shown: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
@@ -31,13 +33,13 @@ impl Terminal {
         let (keyboard, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let shown = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&shown);
-        std::thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(count @ 1..) = screen.read(&mut chunk) {
                 written.lock().unwrap().extend_from_slice(&chunk[..count]);
             }
         });
-        Self { child, keyboard, shown }
+        Self { child, keyboard, shown, reader }
     }
 
     pub fn shown(&self) -> String {
@@ -58,7 +60,8 @@ impl Terminal {
         let mut status = None;
         eventually("it ends", || {
             status = self.child.try_wait().unwrap();
-            status.is_some()
+            // What was written before the end may still be in the pipe.
+            status.is_some() && self.reader.is_finished()
         })
         .await;
         (status.unwrap().code().expect("script passes on the code"), self.shown())
