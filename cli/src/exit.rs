@@ -77,7 +77,9 @@ pub enum Failure {
     Lost(Loss),
     #[error("the lease could not be renewed, so the command was ended: {0}")]
     NotRenewed(String),
-    #[error("the process that renews the lease {0}, so the command was ended")]
+    #[error(
+        "the process that renews the lease {0}, so the command was ended; the lock may stay taken until its TTL is over"
+    )]
     Unkept(&'static str),
     #[error("{0}: {1}")]
     Command(String, io::Error),

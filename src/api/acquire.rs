@@ -21,9 +21,6 @@ use crate::policy::Moment;
 use crate::spans::AcquireSpan;
 use crate::stats::{Counter, Event};
 
-/// Maximum leases to search for the holder when a try is refused: the search keeps the mutex.
-const LOOKED_AT_MAX: usize = 4096;
-
 /// The former owner of a lock that a request takes.
 #[cfg(any(test, feature = "takeover"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +143,10 @@ impl Acquire {
         let (meter, name) = (driver.meter(), lease.names.lock());
         match error.kind() {
             ErrorKind::Contended => {
-                let is_timeout = error.is_timeout();
-                let most = if is_timeout { usize::MAX } else { LOOKED_AT_MAX };
-                for holder in error.report_mut().holders_mut() {
-                    let owner = holder.owner.as_bytes();
-                    holder.is_here = driver.look(|machine| machine.has_owner(owner, most));
-                }
-                if is_timeout {
+                outcome::mark_own(&mut error, |owner, most| {
+                    driver.look(|machine| machine.has_owner(owner, most))
+                });
+                if error.is_timeout() {
                     meter.count_and_tell(Counter::TimedOut, Event::TimedOut { name, waited });
                 } else {
                     meter.note_refused();

@@ -9,6 +9,8 @@ use crate::policy::{Loss, Quorum, Setback, Verdict};
 
 pub(crate) const RELEASE: &str = "release of lock";
 pub(crate) const EXTENSION: &str = "extension of lock";
+/// Maximum leases to search for the holder when a try is refused: the search keeps the mutex.
+const LOOKED_AT_MAX: usize = 4096;
 
 /// Whether enough servers serve, given those that do not. A wrong setting of any server is an error.
 ///
@@ -37,6 +39,14 @@ pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report:
         Setback::Failing | Setback::Quarantined(_) => Kind::NoQuorum { waited, is_final: false },
     };
     of(names, kind, report)
+}
+
+/// Marks the holders that are leases of this locker: `has_owner` searches this number of leases.
+pub(crate) fn mark_own(error: &mut Error, has_owner: impl Fn(&[u8], usize) -> bool) {
+    let most = if error.is_timeout() { usize::MAX } else { LOOKED_AT_MAX };
+    for holder in error.report_mut().holders_mut() {
+        holder.is_here = has_owner(holder.owner.as_bytes(), most);
+    }
 }
 
 /// As `refused`, for a ticket: contention means that the ticket is spent.

@@ -178,7 +178,12 @@ impl LockRequest {
             Some(Ok(())) => Ok(guard),
             Some(Err(refusal)) => {
                 let waited = clock::now().since(asked_at);
-                Err(outcome::refused(&guard.names, refusal, waited, guard.driver().report(id)))
+                let report = guard.driver().report(id);
+                let mut error = outcome::refused(&guard.names, refusal, waited, report);
+                outcome::mark_own(&mut error, |owner, most| {
+                    guard.driver().with(|machine, _| machine.has_owner(owner, most))
+                });
+                Err(error)
             }
             None => unreachable!("it waits without a limit"),
         }

@@ -143,6 +143,21 @@ fn each_handle_can_be_shown() {
 }
 
 #[test]
+fn a_request_that_a_guard_of_the_same_locker_refuses_is_told_so() {
+    let server = [RedisServer::start()];
+    let [locker, other] = [(); 2].map(|()| connect(&server));
+    let _guard = locker.lock("a").wait().unwrap();
+    for (request, is_here) in [
+        (locker.try_lock("a"), true),
+        (locker.lock("a").wait_at_most(Duration::from_millis(300)), true),
+        (other.try_lock("a"), false),
+    ] {
+        let refused = request.wait().err().unwrap();
+        assert_eq!(refused.is_held_here(), is_here, "{refused}");
+    }
+}
+
+#[test]
 fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
     let locker = connect(&servers);

@@ -164,6 +164,13 @@ impl Link {
         mem::replace(&mut self.talk, Talk::new(form, LIMITS))
     }
 
+    /// Whether nothing is expected of the server for now: it is silent, or two dials in a row have failed, of which a
+    /// connection that ended at once is one.
+    pub(super) fn is_away(&self) -> bool {
+        let is_mute = matches!(self.fault, Some(Fault::Silent | Fault::Late));
+        !self.is_ready() && (is_mute || self.failed > 1)
+    }
+
     /// When the link is due; `silence` is the longest silence of a server.
     pub(super) fn due(&self, silence: Duration, never: Moment) -> Moment {
         let or_never = |at: Option<Moment>| at.unwrap_or(never);

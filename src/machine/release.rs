@@ -16,7 +16,6 @@ use super::answer::Answer;
 use super::core::{Effect, Happening, Machine, NEVER, SPARE_MAX, Settings};
 use super::ids::LeaseId;
 use super::lease::{Doubt, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::Link;
 use super::rules;
 use super::talk::{To, What};
 use crate::policy::{
@@ -540,12 +539,11 @@ impl Machine {
     }
 
     fn is_settled(&self, lease: &Lease) -> bool {
-        let is_away = |link: &Link| !link.is_ready() && link.failed >= DIALS_UNTIL_AWAY;
         let is_over = |at: usize| lease.is_clear_at(at) || lease.is_denied_at(at);
         let over = (0..lease.replicas.len()).filter(|at| is_over(*at)).count();
         over >= lease.quorum(self.settings.quorum).needed()
             && (0..lease.replicas.len())
-                .all(|at| is_over(at) || is_away(&self.links[lease.link(at)]))
+                .all(|at| is_over(at) || self.links[lease.link(at)].is_away())
     }
 }
 
@@ -591,9 +589,6 @@ impl Lease {
 fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
     lease.asked_at.after(lease.key_life() + settings.flight_max)
 }
-
-/// After this number of failed dials in a row a link counts as away; a connection that ended at once is one of these.
-const DIALS_UNTIL_AWAY: u32 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Tickets in files, from one run to the next.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, remove_file};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -27,11 +27,13 @@ const LOOK: Duration = Duration::from_millis(20);
 const FULL_MAX: Duration = Duration::from_secs(5);
 
 /// The file for a ticket. It is opened before the lock is acquired, so that an error shows in time; until the new
-/// ticket is written it keeps its content, perhaps a valid ticket.
+/// ticket is written it keeps its content, perhaps a valid ticket. A file that was not there is removed if no ticket
+/// is written.
 pub struct Out {
     file: File,
     path: PathBuf,
     within: Duration,
+    is_empty: bool,
 }
 
 impl Out {
@@ -47,14 +49,18 @@ impl Out {
         }
         let mut options = OpenOptions::new();
         // Only its owner may read it.
-        options.write(true).create(true).truncate(false).mode(0o600);
+        options.write(true).mode(0o600);
         options.custom_flags(libc::O_NONBLOCK);
         loop {
             let is_over = until.left() == Some(Duration::ZERO);
             let is_unread =
                 |error: &io::Error| error.raw_os_error() == Some(libc::ENXIO) && is_pipe(&path);
-            match options.open(&path) {
-                Ok(file) => return Ok(Some(Self { file, path, within: run.ticket_for })),
+            let made = options.clone().create_new(true).open(&path);
+            let is_empty = made.is_ok();
+            match made.or_else(|_| options.clone().create(true).open(&path)) {
+                Ok(file) => {
+                    return Ok(Some(Self { file, path, within: run.ticket_for, is_empty }));
+                }
                 Err(error) if !is_over && is_unread(&error) => sleep(LOOK).await,
                 Err(error) => return Err(Failure::File(shown(&path), error)),
             }
@@ -65,7 +71,10 @@ impl Out {
     /// while the ticket is valid.
     pub async fn write(mut self, locker: &Locker, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
-        let Err(error) = self.replace(&ticket).await else { return Ok(()) };
+        let Err(error) = self.replace(&ticket).await else {
+            self.is_empty = false;
+            return Ok(());
+        };
         let released = async { locker.adopt(&ticket).await?.release().await };
         if let Err(error) = released.await {
             complain(&format!("the lock may stay taken until its ticket ends: {error}"));
@@ -94,6 +103,15 @@ impl Out {
             }
         }
         if is_file { self.file.sync_all() } else { Ok(()) }
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // Nothing is lost by an empty file that stays.
+            let _ = remove_file(&self.path);
+        }
     }
 }
 

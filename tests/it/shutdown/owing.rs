@@ -114,6 +114,21 @@ async fn what_is_owed_to_a_minority_that_is_away_is_not_waited_for() {
     assert!([0, 2].iter().all(|well| fleet[*well].cli_text(&["EXISTS", "a"]) == "0"));
 }
 
+/// Nor for one that takes everything and answers nothing: a dial to it would last for minutes.
+#[tokio::test]
+async fn what_is_owed_to_a_minority_that_is_frozen_is_not_waited_for() {
+    let fleet = Fleet::start(3);
+    let locker = quorum(&fleet).connect_timeout(Duration::from_secs(600)).connect().await.unwrap();
+    let guard = take(&locker, "a", LONG).await;
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    fleet[1].stop();
+    drop(guard);
+    let ended = soon("the end", locker.shutdown(LONG)).await;
+    assert!(ended.released.is_empty() && ended.unreleased.is_empty(), "{ended}");
+    fleet[1].cont();
+    eventually("it carries out what it got", || fleet.holding("a") == 0).await;
+}
+
 #[tokio::test]
 async fn an_end_with_nothing_to_give_back_takes_no_time() {
     let server = RedisServer::start();
