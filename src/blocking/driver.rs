@@ -24,6 +24,7 @@ use crate::error::Report;
 use crate::machine::{Effect, Fault, LeaseId, Machine};
 use crate::net::fault::Fault as NetFault;
 use crate::net::open_error::OpenError;
+use crate::net::transport::LINGER;
 use crate::policy::Moment;
 use crate::shutdown::Shutdown;
 
@@ -147,6 +148,20 @@ impl Drop for Driver {
         // The process may end.
         self.shared.carry_out(state, now);
         self.shared.news.notify_all();
+        let (mut state, until) = (self.shared.lock(), now.after(LINGER));
+        while clock::now() < until && state.is_owing() {
+            state = self.shared.wait_for_news(state, until.since(clock::now()));
+        }
+    }
+}
+
+impl State {
+    /// Whether a server may not have taken all that it was sent.
+    fn is_owing(&self) -> bool {
+        let is_owing = |(link, wire): (usize, &Wire)| {
+            wire.socket.is_some() && self.machine.in_flight(link) > 0
+        };
+        self.wires.iter().enumerate().any(is_owing)
     }
 }
 
@@ -371,6 +386,7 @@ impl Shared {
                     let why = Some(OpenError::from(fault));
                     state.wires[link] = Wire { why, ..Wire::default() };
                     state.machine.disconnected(link, Fault::Closed, now);
+                    self.news.notify_all();
                     return self.carry_out(state, now);
                 }
             }

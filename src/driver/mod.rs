@@ -273,7 +273,8 @@ impl Drop for Shared {
             if !writer.write() {
                 writer.half.shut_down_writing();
             }
-            drop(clock::spawn_on(&self.runtime, writer.finish(self.servers.dead_after)));
+            let lingers = state.machine.in_flight(link) > 0;
+            drop(clock::spawn_on(&self.runtime, writer.finish(self.servers.dead_after, lingers)));
         }
         if let Some(task) = state.task.take() {
             task.wake();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 
 use crate::mutex::lock;
-use crate::net::transport::WriteHalf;
+use crate::net::transport::{LINGER, WriteHalf};
 use crate::race::timer;
 use crate::stats::AtServer;
 
@@ -84,20 +84,26 @@ impl Writer {
         false
     }
 
-    /// Writes the rest, and ends the connection, within this time.
-    pub(super) fn finish(self: Arc<Self>, within: Duration) -> impl Future<Output = ()> {
-        let mut limit = None;
+    /// Writes the rest, and ends the connection, within this time. If the runtime ends before, and replies are missing,
+    /// whatever drops the future waits for the server's end, in [`LINGER`].
+    pub(super) fn finish(
+        self: Arc<Self>,
+        within: Duration,
+        lingers: bool,
+    ) -> impl Future<Output = ()> {
+        let (mut limit, mut ending) = (None, Ending { writer: self, lingers });
         poll_fn(move |context| {
             let limit = limit.get_or_insert_with(|| timer(within));
-            if limit.as_mut().poll(context).is_ready() {
-                return Poll::Ready(());
-            }
-            while self.write() {
-                if ready!(self.half.poll_writable(context)).is_err() {
-                    return Poll::Ready(());
+            if limit.as_mut().poll(context).is_pending() {
+                while ending.writer.write() {
+                    if ready!(ending.writer.half.poll_writable(context)).is_err() {
+                        break;
+                    }
                 }
+                let _ = ready!(ending.writer.half.poll_closed(context));
             }
-            self.half.poll_closed(context).map(drop)
+            ending.lingers = false;
+            Poll::Ready(())
         })
     }
 
@@ -110,6 +116,20 @@ impl Writer {
     /// the task.
     pub(super) fn leave(&self) {
         self.role.leave();
+    }
+}
+
+/// A connection that is not ended yet.
+struct Ending {
+    writer: Arc<Writer>,
+    lingers: bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.lingers {
+            self.writer.half.wait_closed(LINGER);
+        }
     }
 }
 

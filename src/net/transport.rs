@@ -21,7 +21,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 #[cfg(unix)]
-use rustix::net::Shutdown;
+use rustix::{
+    io::ioctl_fionbio,
+    net::{RecvFlags, Shutdown, sockopt},
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, tcp};
 
@@ -41,6 +44,10 @@ pub(crate) const GREETING_SHARE: u32 = 10;
 /// How long one address of a name is tried alone before the next one is tried too: RFC 8305, "Connection Attempt
 /// Delay".
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
+
+/// How long a program's end waits for a server to take what it was sent: a socket that is closed with unread bytes, or
+/// that then receives some, may lose what the server has not read.
+pub(crate) const LINGER: Duration = Duration::from_millis(100);
 
 /// Where a server listens.
 #[derive(Clone, Debug, Eq)]
@@ -225,8 +232,6 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// live for a quarter of an hour.
 #[cfg(unix)]
 pub(crate) fn watch_for_death(stream: &impl AsFd, dead_after: Duration) -> io::Result<()> {
-    use rustix::net::sockopt;
-
     sockopt::set_socket_keepalive(stream, true)?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -258,7 +263,7 @@ pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
 /// Does not wait for a listener whose queue is full: that is an error at once.
 #[cfg(unix)]
 pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
-    use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
+    use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
@@ -273,7 +278,7 @@ pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     ioctl_fionbio(&socket, true)?;
     // On other systems each write has a flag for that.
     #[cfg(target_vendor = "apple")]
-    rustix::net::sockopt::set_socket_nosigpipe(&socket, true)?;
+    sockopt::set_socket_nosigpipe(&socket, true)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
@@ -370,6 +375,20 @@ impl WriteHalf {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// As [`WriteHalf::poll_closed`], where the runtime has ended: keeps the thread, for at most this time.
+    #[cfg_attr(not(unix), allow(unused_variables, reason = "the system ends the connection"))]
+    pub(crate) fn wait_closed(&self, within: Duration) {
+        let socket = self.shut_down_writing();
+        #[cfg(unix)]
+        if let Some(socket) = socket {
+            let until = clock::now().after(within);
+            let _ = ioctl_fionbio(socket, false);
+            let _ = sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(within));
+            let receive = || rustix::net::recv(socket, &mut [0; 1024], RecvFlags::empty());
+            while matches!(receive(), Ok((1.., _))) && clock::now() < until {}
         }
     }
 

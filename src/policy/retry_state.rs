@@ -174,7 +174,9 @@ impl RetryState {
         }
         let pause = self.retry.delay(tried, random);
         let most = match setback {
-            Setback::Watched(frees_in) if !self.is_counted() => WATCHED.delay_until(u32::MAX, frees_in, random),
+            Setback::Watched(frees_in) if !self.is_counted() => {
+                WATCHED.delay_until(u32::MAX, frees_in, random)
+            }
             Setback::Held(frees_in) | Setback::Watched(frees_in) => {
                 self.retry.delay_until(tried, frees_in, random)
             }
