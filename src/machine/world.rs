@@ -424,7 +424,13 @@ impl Machine {
         }
         self.links[server].talk.form = its;
         let is_asked = match reply.to {
-            To::Lease { id, at, round, what } => self.repeat((id, at.into()), round, what, now),
+            To::Lease { id, at, round, what } => {
+                // A request that is on its way is before it now.
+                if let (What::Release, Some(lease)) = (what, self.leases.get(id)) {
+                    self.freeing.insert(lease.names.lock(), id);
+                }
+                self.repeat((id, at.into()), round, what, now)
+            }
             To::Batch(batch, what) => self.batch_missed(server, batch, what, now),
             To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
             #[cfg(any(test, feature = "grace"))]

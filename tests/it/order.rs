@@ -1,12 +1,15 @@
 //! Which commands go to the server, in which order and on which connection: safety rules 1 and 4.
 
 use std::collections::{HashMap, HashSet};
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::greeting;
-use leasehold_testing::{Action, Command, FaultProxy, STUCK, ScriptedServer, eventually, soon};
+use leasehold_testing::{
+    Action, Command, FaultProxy, RedisServer, STUCK, ScriptedServer, eventually, soon,
+};
 
 /// A command of ours that is about a lock: `EVALSHA digest keys lock ..` or `EVAL script keys lock ..`.
 fn lock_of(command: &Command) -> Option<String> {
@@ -232,6 +235,22 @@ async fn a_dropped_guards_release_calls_its_script_by_the_digest() {
     assert_eq!(names, ["EVALSHA", "EVAL", "EVALSHA"]);
     assert_eq!(owner_of(releases[0]), owner_of(releases[1]));
     assert_eq!(releases[0].connection, releases[1].connection);
+}
+
+/// The release is repeated behind the request that came after it.
+#[tokio::test]
+async fn a_lock_is_had_again_at_once_although_its_release_has_to_bring_the_script() {
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    for _ in 0..3 {
+        server.cli(&["SCRIPT", "FLUSH"]);
+        let other = locker.lock("other").await.unwrap();
+        let guard = locker.lock("a").await.unwrap();
+        drop(guard);
+        let again = soon("a try", locker.try_lock("a").into_future()).await.unwrap();
+        again.release().await.unwrap();
+        other.release().await.unwrap();
+    }
 }
 
 /// A token that cannot be the answer to what was proposed makes no guard.
