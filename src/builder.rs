@@ -195,11 +195,11 @@ impl Builder {
     /// # Errors
     ///
     /// - [`Misuse`](crate::ErrorKind::Misuse) for a wrong URL, quorum, TTL, label or timeout; for a CA or a
-    ///   certificate that cannot be read; for `rediss://` to a port without TLS, or the other way round; for a server
-    ///   given twice, or not independent; and outside of a tokio runtime.
+    ///   certificate that cannot be read; for a server given twice, or not independent; and outside of a tokio runtime.
     /// - [`Auth`](crate::ErrorKind::Auth) if a server refuses the credentials or a right, or either side refuses the
     ///   other's certificate.
-    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers can be reached or serve now.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers can be reached or serve now. Also for `rediss://` to
+    ///   a port without TLS, or the other way round, if the server ends the connection: the text names that, too.
     ///
     /// No error shows a password or a key.
     ///

@@ -55,18 +55,7 @@ impl Builder {
         self
     }
 
-    /// Adds several servers, for a Redlock: see [`Builder::node`].
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
-    /// let locker = leasehold::Locker::builder().nodes(servers).connect().await?;
-    /// assert_eq!(locker.tolerance().outages, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Adds several servers, for a Redlock: see [`Builder::node`] and the example of [`Builder::quorum`].
     pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.urls.extend(urls.into_iter().map(Into::into));
         self

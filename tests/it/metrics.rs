@@ -2,14 +2,16 @@
 //!
 //! Each recorder is for one thread, and each test's runtime has only that thread.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::{Event, Locker, Loss, SECONDS_BUCKETS};
 use leasehold_testing::{Client, Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
-use metrics::LocalRecorderGuard;
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, LocalRecorderGuard,
+    Metadata, SharedString, Unit,
+};
 
 use crate::answers::{TOLD, ask_each};
 
@@ -17,61 +19,133 @@ use crate::answers::{TOLD, ask_each};
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(300);
 
-/// What has been recorded on this thread so far.
-struct Recorded {
-    snapshotter: Snapshotter,
-    /// Counters and gauges by name and labels; of histograms how many values there were.
-    figures: RefCell<BTreeMap<String, f64>>,
-    sums: RefCell<BTreeMap<String, f64>>,
+/// A counter or a gauge, or of a histogram how many values there were; and their sum.
+#[derive(Default)]
+struct Figure(Mutex<(f64, f64)>);
+
+impl Figure {
+    fn add(&self, figure: f64, sum: f64) {
+        let mut total = self.0.lock().unwrap();
+        *total = (total.0 + figure, total.1 + sum);
+    }
 }
+
+impl CounterFn for Figure {
+    fn increment(&self, value: u64) {
+        self.add(value as f64, 0.0);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.set(value as f64);
+    }
+}
+
+impl GaugeFn for Figure {
+    fn increment(&self, value: f64) {
+        self.add(value, 0.0);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.add(-value, 0.0);
+    }
+
+    fn set(&self, value: f64) {
+        self.0.lock().unwrap().0 = value;
+    }
+}
+
+impl HistogramFn for Figure {
+    fn record(&self, value: f64) {
+        self.add(1.0, value);
+    }
+}
+
+/// By name and labels.
+#[derive(Default)]
+struct Figures(Mutex<BTreeMap<String, Arc<Figure>>>);
+
+impl Figures {
+    fn of(&self, key: &Key) -> Arc<Figure> {
+        let labels = key.labels().map(|label| format!("{{{}={}}}", label.key(), label.value()));
+        let name = labels.fold(key.name().to_owned(), |name, label| name + &label);
+        Arc::clone(self.0.lock().unwrap().entry(name).or_default())
+    }
+}
+
+/// A recorder of one thread.
+#[derive(Default)]
+struct Recorder {
+    figures: Figures,
+    described: Mutex<BTreeSet<String>>,
+}
+
+impl Recorder {
+    fn note(&self, name: &KeyName, unit: Option<Unit>, meaning: &SharedString) {
+        assert!(unit.is_some() && !meaning.is_empty(), "{} is not described", name.as_str());
+        self.described.lock().unwrap().insert(name.as_str().to_owned());
+    }
+}
+
+impl metrics::Recorder for Recorder {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, meaning: SharedString) {
+        self.note(&name, unit, &meaning);
+    }
+
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, meaning: SharedString) {
+        self.note(&name, unit, &meaning);
+    }
+
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, meaning: SharedString) {
+        self.note(&name, unit, &meaning);
+    }
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.figures.of(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.figures.of(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.figures.of(key))
+    }
+}
+
+/// What has been recorded on this thread so far.
+struct Recorded(&'static Recorder);
 
 impl Recorded {
     /// Records what this thread does, until what is given back is dropped.
     fn start() -> (Self, LocalRecorderGuard<'static>) {
-        let recorder = Box::leak(Box::new(DebuggingRecorder::new()));
-        let snapshotter = recorder.snapshotter();
-        let recorded = Self { snapshotter, figures: RefCell::default(), sums: RefCell::default() };
-        (recorded, metrics::set_default_local_recorder(recorder))
+        let recorder: &'static Recorder = Box::leak(Box::default());
+        (Self(recorder), metrics::set_default_local_recorder(recorder))
     }
 
-    /// A snapshot takes all away that it shows, so they are added up.
-    fn look(&self) {
-        let (mut figures, mut sums) = (self.figures.borrow_mut(), self.sums.borrow_mut());
-        for (key, unit, meaning, value) in self.snapshotter.snapshot().into_vec() {
-            let name = key.key().name();
-            assert!(unit.is_some() && meaning.is_some(), "{name} is not described");
-            let labels = key.key().labels().map(|l| format!("{{{}={}}}", l.key(), l.value()));
-            let full_name = labels.fold(name.to_owned(), |name, label| name + &label);
-            let figure = figures.entry(full_name.clone()).or_default();
-            match value {
-                DebugValue::Counter(count) => *figure += count as f64,
-                DebugValue::Gauge(change) => *figure += *change,
-                DebugValue::Histogram(values) => {
-                    *figure += values.len() as f64;
-                    let sum: f64 = values.iter().map(|value| **value).sum();
-                    *sums.entry(full_name).or_default() += sum;
-                }
-            }
-        }
+    fn figure(&self, name: &str) -> (f64, f64) {
+        let figures = self.0.figures.0.lock().unwrap();
+        figures.get(name).map_or((0.0, 0.0), |figure| *figure.0.lock().unwrap())
     }
 
     fn get(&self, name: &str) -> f64 {
-        self.look();
-        self.figures.borrow().get(name).copied().unwrap_or(0.0)
+        self.figure(name).0
     }
 
     fn sum(&self, name: &str) -> f64 {
-        self.look();
-        self.sums.borrow().get(name).copied().unwrap_or(0.0)
+        self.figure(name).1
     }
 
     fn acquisitions(&self, outcome: &str) -> f64 {
         self.get(&format!("leasehold_acquisitions_total{{outcome={outcome}}}"))
     }
 
+    /// Of all figures, each of which is described.
     fn names(&self) -> BTreeSet<String> {
-        self.look();
-        self.figures.borrow().keys().cloned().collect()
+        let names: BTreeSet<String> = self.0.figures.0.lock().unwrap().keys().cloned().collect();
+        let described = self.0.described.lock().unwrap();
+        let is_described = |name: &&String| described.contains(name.split('{').next().unwrap());
+        assert_eq!(names.iter().find(|name| !is_described(name)), None);
+        names
     }
 }
 
@@ -320,7 +394,6 @@ async fn a_node_is_named_as_others_name_it_and_not_where_it_is_reached() {
     let builder = builder.map_address(|_, port| Some(("127.0.0.1".to_owned(), port)));
     let _locker = soon("it connects", builder.connect()).await.unwrap();
     assert_eq!(recorded.get(&format!("leasehold_connections{{server={named}}}")), 1.0);
-    let figures = recorded.figures.borrow();
-    let reached = figures.keys().filter(|name| name.contains(&node.address().to_string()));
-    assert_eq!(reached.collect::<Vec<_>>(), Vec::<&String>::new());
+    let names = recorded.names();
+    assert_eq!(names.iter().find(|name| name.contains(&node.address().to_string())), None);
 }
