@@ -143,7 +143,7 @@ impl Acquire {
         let (meter, name) = (driver.meter(), lease.names.lock());
         match error.kind() {
             ErrorKind::Contended => {
-                outcome::mark_own(&mut error, |owner, most| {
+                outcome::mark_own(&mut error, &|owner, most| {
                     driver.look(|machine| machine.has_owner(owner, most))
                 });
                 if error.is_timeout() {

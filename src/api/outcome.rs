@@ -42,7 +42,7 @@ pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report:
 }
 
 /// Marks the holders that are leases of this locker: `has_owner` searches this number of leases.
-pub(crate) fn mark_own(error: &mut Error, has_owner: impl Fn(&[u8], usize) -> bool) {
+pub(crate) fn mark_own(error: &mut Error, has_owner: &dyn Fn(&[u8], usize) -> bool) {
     let most = if error.is_timeout() { usize::MAX } else { LOOKED_AT_MAX };
     for holder in error.report_mut().holders_mut() {
         holder.is_here = has_owner(holder.owner.as_bytes(), most);

@@ -180,7 +180,7 @@ impl LockRequest {
                 let waited = clock::now().since(asked_at);
                 let report = guard.driver().report(id);
                 let mut error = outcome::refused(&guard.names, refusal, waited, report);
-                outcome::mark_own(&mut error, |owner, most| {
+                outcome::mark_own(&mut error, &|owner, most| {
                     guard.driver().with(|machine, _| machine.has_owner(owner, most))
                 });
                 Err(error)

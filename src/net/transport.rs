@@ -17,12 +17,14 @@ use std::os::windows::io::AsSocket;
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, ready};
+#[cfg(unix)]
+use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
 #[cfg(unix)]
 use rustix::{
-    io::ioctl_fionbio,
+    io::Errno,
     net::{RecvFlags, Shutdown, sockopt},
 };
 use tokio::io::AsyncReadExt;
@@ -48,6 +50,9 @@ pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 /// How long a program's end waits for a server to take what it was sent: a socket that is closed with unread bytes, or
 /// that then receives some, may lose what the server has not read.
 pub(crate) const LINGER: Duration = Duration::from_millis(100);
+/// How often it looks meanwhile.
+#[cfg(unix)]
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Where a server listens.
 #[derive(Clone, Debug, Eq)]
@@ -263,7 +268,7 @@ pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
 /// Does not wait for a listener whose queue is full: that is an error at once.
 #[cfg(unix)]
 pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
-    use rustix::io::{FdFlags, fcntl_setfd};
+    use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
     };
@@ -379,16 +384,20 @@ impl WriteHalf {
     }
 
     /// As [`WriteHalf::poll_closed`], where the runtime has ended: keeps the thread, for at most this time.
-    #[cfg_attr(not(unix), allow(unused_variables, reason = "the system ends the connection"))]
+    #[cfg_attr(unix, expect(clippy::disallowed_methods, reason = "no task is blocked any more"))]
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "the system ends the connection"))]
     pub(crate) fn wait_closed(&self, within: Duration) {
         let socket = self.shut_down_writing();
         #[cfg(unix)]
         if let Some(socket) = socket {
             let until = clock::now().after(within);
-            let _ = ioctl_fionbio(socket, false);
-            let _ = sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(within));
-            let receive = || rustix::net::recv(socket, &mut [0; 1024], RecvFlags::empty());
-            while matches!(receive(), Ok((1.., _))) && clock::now() < until {}
+            while clock::now() < until {
+                match rustix::net::recv(socket, &mut [0; 1024], RecvFlags::empty()) {
+                    Ok((1.., _)) => {}
+                    Err(Errno::AGAIN) => thread::sleep(LOOK),
+                    _ => return,
+                }
+            }
         }
     }
 
