@@ -340,41 +340,15 @@ impl Builder {
         self
     }
 
-    /// Sets when requests without a policy of their own try again: [`Retry::default`] by default.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::{Locker, Retry};
-    ///
-    /// let retry = Retry::exponential(Duration::from_millis(10), Duration::from_secs(1));
-    /// let builder = Locker::builder().node("redis://127.0.0.1:6379").retry(retry);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets when requests without a policy of their own try again ([`LockRequest::retry`](crate::LockRequest::retry)):
+    /// [`Retry::default`] by default.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.defaults.retry = retry;
         self
     }
 
     /// Sets the minimum validity that a granted lease must have left, for requests that set none: a tenth of the TTL by
-    /// default. A grant with less left is released.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
-    /// // Work begins only with at least 8 of 10 s left.
-    /// let locker = builder.min_validity(Duration::from_secs(8)).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// default. A grant with less left is released ([`LockRequest::min_validity`](crate::LockRequest::min_validity)).
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = Some(min_validity);
         self

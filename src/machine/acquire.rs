@@ -466,8 +466,10 @@ impl Machine {
         // No server tells that a quorum of the others may grant.
         let others = (lease.votes.put().count_ones() as usize).saturating_sub(told);
         let is_told = told != 0 && quorum.verdict(others, 0) != Verdict::Won;
-        // A request that did not stand in line yet has not been told of this process's own changes.
-        let is_watched = is_read && is_told && lines.has_ask(&lease.names, id);
+        // A request that did not stand in line yet has not been told of this process's own changes. Counted attempts follow
+        // the clock alone: their number limits the time as well.
+        let is_counted = lease.bid.is_counted();
+        let is_watched = is_read && is_told && !is_counted && lines.has_ask(&lease.names, id);
         // Without another attempt no randomness is needed.
         let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {

@@ -174,12 +174,8 @@ impl RetryState {
         }
         let pause = self.retry.delay(tried, random);
         let most = match setback {
-            Setback::Held(frees_in) | Setback::Watched(frees_in) => {
-                let is_told = matches!(setback, Setback::Watched(_)) && !self.is_counted();
-                let (retry, tried) =
-                    if is_told { (WATCHED, u32::MAX) } else { (self.retry, tried) };
-                retry.delay_until(tried, frees_in, random)
-            }
+            Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
+            Setback::Watched(frees_in) => WATCHED.delay_until(u32::MAX, frees_in, random),
             // Nothing can change before, so tries in between are useless.
             Setback::Quarantined(wait) => wait.saturating_add(self.retry.delay(0, random)),
             _ => pause,

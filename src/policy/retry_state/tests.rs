@@ -116,17 +116,6 @@ fn news_ends_a_rest_at_once_only_where_it_may_lead_on() {
     }
 }
 
-/// A limit of attempts is one of time as well, so a server's word, which may never come, is not waited for.
-#[test]
-fn counted_attempts_follow_one_another_as_the_policy_says() {
-    let retry = Retry::fixed(ms(40)).jitter(false);
-    for (retry, least, most) in [(retry, 4_000, 5_000), (retry.attempts(3), 40, 40)] {
-        let mut patience = patience(Wait::Forever, retry, GRACE);
-        let it = rest(patience.after(Setback::Watched(Some(ms(60_000))), at(0), u64::MAX));
-        assert!((ms(least)..=ms(most)).contains(&it.most), "{it:?}");
-    }
-}
-
 /// Whatever a server says, and however often it has the waiter ask.
 #[test]
 fn nobody_is_asked_more_often_than_twice_in_a_delay() {
