@@ -65,8 +65,7 @@ impl Builder {
     /// the minimum, because with fewer two clients could hold the same lock.
     ///
     /// All clients must use the same quorum. A larger one tolerates more servers that lose their
-    /// memory and fewer that are down ([`Locker::tolerance`](crate::Locker::tolerance)). An even number
-    /// of servers works: 3 of 4 tolerates one lost memory and one outage.
+    /// memory and fewer that are down ([`Locker::tolerance`](crate::Locker::tolerance)).
     ///
     /// # Examples
     ///

@@ -173,7 +173,7 @@ async fn a_connection_over_tls_that_takes_anothers_place_is_waited_for_longer_th
 async fn a_server_that_is_too_far_for_the_command_timeout_is_told_from_one_that_hangs() {
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    proxy.to_client().set(Harm::Delay(Duration::from_millis(300)));
+    proxy.to_client().set(Harm::Delay(Duration::from_secs(1)));
     let times = [Duration::from_millis(200), TIMES[1]];
     let shared = connect_within(&proxy.url(), times);
     serving(&shared, 1).await;
