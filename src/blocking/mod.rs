@@ -181,7 +181,7 @@ impl LockRequest {
                 let report = guard.driver().report(id);
                 let mut error = outcome::refused(&guard.names, refusal, waited, report);
                 outcome::mark_own(&mut error, &|owner, most| {
-                    guard.driver().with(|machine, _| machine.has_owner(owner, most))
+                    guard.driver().look(|machine| machine.has_owner(owner, most))
                 });
                 Err(error)
             }

@@ -123,6 +123,7 @@ impl Recorded {
     }
 
     fn figure(&self, name: &str) -> (f64, f64) {
+        self.names();
         let figures = self.0.figures.0.lock().unwrap();
         figures.get(name).map_or((0.0, 0.0), |figure| *figure.0.lock().unwrap())
     }

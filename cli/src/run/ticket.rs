@@ -27,13 +27,13 @@ const LOOK: Duration = Duration::from_millis(20);
 const FULL_MAX: Duration = Duration::from_secs(5);
 
 /// The file for a ticket. It is opened before the lock is acquired, so that an error shows in time; until the new
-/// ticket is written it keeps its content, perhaps a valid ticket. A file that was not there is removed if no ticket
-/// is written.
+/// ticket is written it keeps its content, perhaps a valid ticket. A file that was not there is removed at the end,
+/// if it is still empty.
 pub struct Out {
     file: File,
     path: PathBuf,
     within: Duration,
-    is_empty: bool,
+    is_new: bool,
 }
 
 impl Out {
@@ -56,10 +56,10 @@ impl Out {
             let is_unread =
                 |error: &io::Error| error.raw_os_error() == Some(libc::ENXIO) && is_pipe(&path);
             let made = options.clone().create_new(true).open(&path);
-            let is_empty = made.is_ok();
+            let is_new = made.is_ok();
             match made.or_else(|_| options.clone().create(true).open(&path)) {
                 Ok(file) => {
-                    return Ok(Some(Self { file, path, within: run.ticket_for, is_empty }));
+                    return Ok(Some(Self { file, path, within: run.ticket_for, is_new }));
                 }
                 Err(error) if !is_over && is_unread(&error) => sleep(LOOK).await,
                 Err(error) => return Err(Failure::File(shown(&path), error)),
@@ -71,10 +71,7 @@ impl Out {
     /// while the ticket is valid.
     pub async fn write(mut self, locker: &Locker, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
-        let Err(error) = self.replace(&ticket).await else {
-            self.is_empty = false;
-            return Ok(());
-        };
+        let Err(error) = self.replace(&ticket).await else { return Ok(()) };
         let released = async { locker.adopt(&ticket).await?.release().await };
         if let Err(error) = released.await {
             complain(&format!("the lock may stay taken until its ticket ends: {error}"));
@@ -108,7 +105,8 @@ impl Out {
 
 impl Drop for Out {
     fn drop(&mut self) {
-        if self.is_empty {
+        // Another run with the same file may have written its ticket meanwhile.
+        if self.is_new && self.file.metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
             // Nothing is lost by an empty file that stays.
             let _ = remove_file(&self.path);
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::command::{code, end, ended_by, is_free, leasehold, output, signal, stderr, stdout};
+use crate::command::{
+    code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout,
+};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
 use leasehold_testing::{FaultProxy, Fleet, RedisServer, eventually, soon};
@@ -64,6 +66,19 @@ async fn a_command_that_is_ended_with_its_run_leaves_no_ticket() {
     eventually("the lock is given back", || is_free(&server, "job")).await;
     // Not even an empty one.
     eventually("there is no file", || !std::fs::exists(&file).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_run_without_a_ticket_leaves_that_of_another_run_in_the_file() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let (_locker, _guard) = hold(&server, "job").await;
+    let file = directory.file("ticket").display().to_string();
+    let words = ["run", "-w", "1s", "--ticket", &file, "job", "true"];
+    let waiting = leasehold(&server.url(), &words).spawn().unwrap();
+    eventually("it has opened the file", || std::fs::exists(&file).unwrap()).await;
+    directory.write("ticket", "of another run");
+    assert_eq!(code(&end(waiting).await), 1);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "of another run");
 }
 
 #[tokio::test]
